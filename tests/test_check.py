@@ -613,8 +613,17 @@ def test_the_verdict_says_what_the_numbers_mean(report, change, sentences):
 def test_a_poor_decision_about_next_to_nothing_does_not_matter(report, name, worth, matters):
     """Half of the utility is lost; ``worth`` is in nats, or as much of the predicted spread."""
     variance = float(report["predictions"].true_y_variance.mean())
-    best = {"bald": worth, "integrated_variance": 2 * worth * variance}.get(name, np.log(worth * np.sqrt(variance)))
-    text = changed(report, **GOOD | {f"decision__regret_ratio__{name}": 0.5, f"decision__true_utility__{name}": best})
+    units = {"bald": 1.0, "integrated_variance": 2 * variance}.get(name, np.sqrt(variance))
+    other = report.copy(deep=True)
+    decision = other["decision"].to_dataset()
+    utility = decision.true_utility.sel(criterion=name).to_numpy()
+    utility[:] = 0.5 * worth * units
+    utility[int(decision.pick.sel(criterion=name)) - 1] = worth * units
+    if name == "expected_improvement":
+        utility[:] = np.log(utility)
+    decision.true_utility.loc[{"criterion": name}] = utility
+    other["decision"].dataset = decision
+    text = changed(other, **GOOD | {f"decision__regret_ratio__{name}": 0.5})
     assert (f"{name} would decide better" in text) == matters
     assert ("go on, the fit serves here" in text) == (not matters)
 

@@ -781,7 +781,7 @@ def test_measurements_far_from_the_candidates_are_named_by_their_sample(lab):
     options = ["--target", "fat", "--id", "sample", "--candidates", "pool.csv", *QUICK]
     lab(*options, table="slip.csv")
     assert re.search(
-        rf"row other 0 of the measurements has moisture = \S+, far outside {low:g}\S* to {high:g}", lab.err
+        rf"row other 0 \(line 2\) of the measurements has moisture = \S+, far outside {low:g}\S* to {high:g}", lab.err
     )
     lab.write("units.csv", table.assign(moisture=100 * table["moisture"], sample=others))
     lab(*options, table="units.csv")

@@ -12,7 +12,7 @@ from users import users_gp
 
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
-from pymc_active.particles import choose, particle_fit
+from pymc_active.particles import choose, modes, particle_fit
 from pymc_active.particles.modes import anneal_around, combine, from_modes
 from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
@@ -274,6 +274,25 @@ def test_embeddings_annealed_from_around_modes_are_those_of_smc(n, D):
     spread = np.sqrt(other.f_variance)
     assert float((abs(one.f_mean - other.f_mean) / spread).max()) < 0.5
     assert_allclose(np.sqrt(one.f_variance / other.f_variance), 1, atol=0.35)
+
+
+def test_annealed_draws_that_hardly_move_do_not_know_their_evidence(monkeypatch):
+    """Few points and a period: hardly any weighted draw counts, and draws are annealed from around the modes."""
+    x = np.linspace(-2, 2, 10)[:, None]
+    y = np.sin(2 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=10)
+    fit = pma.fit_laplace(pma.composite_gp(x, y, "PER"), random_seed=1, progressbar=False)
+    monkeypatch.setattr(modes, "_FEW_WEIGHTED", 1000)
+    monkeypatch.setattr(modes, "LOW_ACCEPTANCE", 0.0)
+    annealed = from_modes(fit, 128, np.random.default_rng(0), "", None)
+    assert annealed.diagnostics["n_levels"] > 1
+    assert not annealed.diagnostics["confirmed"]
+    # Most of the first draws are from the prior, where the evidence of few points lies.
+    assert abs(annealed.log_evidence + 7.59) < 5 * max(annealed.log_evidence_error, 0.5)
+    monkeypatch.setattr(modes, "LOW_ACCEPTANCE", 1.1)
+    assert anneal_around(fit, 64, np.random.default_rng(0), "", None).log_evidence_error == np.inf
+    chains = from_modes(fit, 64, np.random.default_rng(0), "", None)
+    assert "n_levels" not in chains.diagnostics
+    assert chains.log_evidence_error == np.inf
 
 
 @pytest.mark.slow

@@ -205,13 +205,12 @@ def _picks(decision: xr.Dataset, names: Sequence[str]) -> str:
 def _wasted(decision: xr.Dataset, name: str, variance: float) -> float:
     """What the pick of a criterion loses against the best, nats; ``variance`` is that of predicted measurements."""
     one = decision.sel(criterion=name)
-    best, units = float(one.true_utility.max()), one.units.item()
-    in_nats = {
-        "units of y, squared": 0.5 * best / variance,
-        "units of y": best / np.sqrt(variance),
-        "log of units of y": np.exp(best) / np.sqrt(variance),
-    }
-    return (1 - float(one.regret_ratio)) * in_nats.get(units, best)
+    utility, units = one.true_utility.to_numpy(), one.units.item()
+    utility = np.exp(utility) if units.startswith("log of") else utility
+    lost, sd = float(utility.max() - utility[int(one.pick)]), np.sqrt(variance)
+    in_nats = {"nats": 1.0, "units of y, squared": 0.5 / variance, "units of y": 1 / sd, "log of units of y": 1 / sd}
+    # What other units are worth is not known.
+    return lost * in_nats.get(units, np.inf)
 
 
 def _asked(decision: xr.Dataset) -> list[str]:

@@ -36,7 +36,7 @@ def make_models(
     X: pd.DataFrame,
     y: np.ndarray,
     pool: np.ndarray | None,
-    ids: Sequence[str | None] | None = None,
+    names: Sequence[str] | None = None,
 ) -> GPModel | dict[str, GPModel]:
     """A model of the measurements, or several by the text of their ``--model``; a ValueError if it cannot be made.
 
@@ -49,12 +49,12 @@ def make_models(
             f"one value of {settings.target} does" if len(y) == 1 else f"{len(y)} equal values of {settings.target} do"
         )
         raise ValueError(f"{told} not tell its scale: {advice}")
-    has_warned = False
-    if pool is not None:
-        # The bounds of the models include what was measured, slips too.
-        labels = [one or k + 1 for k, one in enumerate(ids or [None] * len(y))]
-        ends = pool.min(0), pool.max(0)
-        has_warned = warn_if_far_outside(X.to_numpy(), *ends, list(X.columns), "the measurements", labels=labels)
+    # The bounds of models of a pool include what was measured, slips too.
+    everything = X.to_numpy() if pool is None else pool
+    low, high = everything.min(0), everything.max(0)
+    if settings.bounds is not None:
+        low, high = np.array([(first, last) for _, first, last in settings.bounds], float).T
+    has_warned = warn_if_far_outside(X.to_numpy(), low, high, list(X.columns), "the measurements", labels=names)
     with ignoring(*[ScaleWarning] * has_warned):
         return _make_models(settings, X, y, pool)
 

@@ -104,7 +104,7 @@ def _begin(call: _Call, before: Run | None) -> None:
         console.note(f"the model is {reason} (--model takes another)")
     X = pd.DataFrame(known.X, columns=inputs)
     learner = Learner(
-        make_models(settings, X, known.y, None if pool is None else pool.to_numpy(), known.ids),
+        make_models(settings, X, known.y, None if pool is None else pool.to_numpy(), known.names),
         settings.learn,
         criterion=settings.criterion,
         pool=pool,

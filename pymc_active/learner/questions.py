@@ -92,17 +92,17 @@ class Questions:
         rows = [row for row, i in enumerate(positions) if i is None]
         # Other rows of a pool are points of their own.
         rows = [row for row, found in zip(rows, self.candidates.find(X[rows]), strict=True) if found < 0]
-        known = set() if self.candidates.domain.labels is None else {*self.candidates.domain.labels.tolist()}
         # Numbers may be mere counts.
-        named = [labels[row] for row in rows if isinstance(labels[row], str) and labels[row] in known] if labels else []
-        if named:
+        called = {row: labels[row] for row in rows if isinstance(labels[row], str)} if labels else {}
+        known = self.candidates.domain.labels if called else None
+        if known is not None and (named := [row for row, label in called.items() if (known == label).any()]):
+            rows = [row for row in rows if row not in named]
             warn_user(
-                f"{len(named)} of {len(X)} point(s) told, first {named[0]!r}, have the label of a candidate but other "
-                "inputs: they are points of their own. If they answer what was asked for, tell(x, y, asked=...) with "
-                "the points asked; else give them other labels",
+                f"{len(named)} of {len(X)} point(s) told, first {called[named[0]]!r}, have the label of a candidate "
+                "but other inputs, and count as points of their own. Give such points labels of their own; if they "
+                "answer what was asked for, tell(x, y, asked=...) with the points asked, or forget() these now",
                 EvaluationWarning,
             )
-            return
         near = min(_NEAR, _BY_CHANCE ** (1 / len(low))) * width
         near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
         if near:

@@ -12,7 +12,8 @@ from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.particle_fit import LARGE_ERROR, ParticleFit, Swarm
+from pymc_active.particles.particle_fit import LARGE_ERROR, LOW_ACCEPTANCE, ParticleFit, Swarm
+from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
@@ -49,12 +50,15 @@ def from_modes(
         weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
     confirmed, moved = bool(size >= min(CONFIRMING * n, SURE)), {}
+    prior = getattr(fit.best.posterior, "prior", None)
     if confirmed or size >= _FEW_WEIGHTED:
         z = weighted.resample(n_particles, rng)
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
-    elif fit.gpm.embedding is None and len(fit.y) <= _UP_TO:
-        return anneal_around(fit, n_particles, rng, reason, renew)
     else:
+        if fit.gpm.embedding is None and len(fit.y) <= _UP_TO and isinstance(prior, GaussianPrior):
+            annealed = anneal_around(fit, n_particles, rng, reason, renew)
+            if np.isfinite(annealed.log_evidence_error):
+                return replace(annealed, made={**annealed.made, "n_weighted": size, "confirmed": False})
         with ignoring(SamplingWarning):
             z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
         evidence, error = fit.evidence.value, np.inf
@@ -82,14 +86,14 @@ def from_modes(
 def anneal_around(
     fit: LaplaceFit, n_particles: int, rng: np.random.Generator, reason: str, renew: Callable[..., ParticleFit]
 ) -> ParticleFit:
-    """Particles annealed from around the modes of a fit."""
+    """Particles annealed from around the modes of a fit; those that hardly move do not know what they have missed."""
     space = fit.best.space
     with one_blas_thread():
         found = annealed_draws(fit.expansions, n_particles, rng)
         # In random order, so that the first few represent all.
         some = found.particles.take(rng.permutation(n_particles))
         values = space.posterior.likelihood_values(some.z)
-    evidence = found.log_evidence, found.log_evidence_error
+    evidence = found.log_evidence, found.log_evidence_error if found.acceptance >= LOW_ACCEPTANCE else np.inf
     swarm = Swarm(space, some.z, np.zeros(n_particles), values, some.ancestors, *evidence, found.step)
     diagnostics = {
         "method": "importance",

@@ -38,7 +38,7 @@ _OF_MODES = frozenset(
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
-_FEW_FAMILIES, _LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
+_FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # When points are added: effective shares below which particles are moved, and drawn anew, which with many points takes
 # fewer evaluations than moving; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
@@ -171,7 +171,7 @@ class ParticleFit(Fit):
     def _summary(self) -> Summary:
         d = self.diagnostics
         added = len(self.y) - d["n_fresh"]
-        since = f"; since then {added} {'points' if added > 1 else 'point'} by reweighing" if added else ""
+        since = f"; since then {added} {'points' if added > 1 else 'point'} by reweighing" if added > 0 else ""
         facts = {
             "data": self._data_shown(),
             "log evidence": f"{self.log_evidence:.2f} ± {self.log_evidence_error:.2f} nats",
@@ -324,7 +324,7 @@ class ParticleFit(Fit):
             with one_blas_thread():
                 swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
             n_left = len(np.unique(swarm.families))
-            if diagnostics["acceptance"] < _LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
+            if diagnostics["acceptance"] < LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
                 return self._anew(len(y), rng, executor)
         return replace(self, data=(X, y), swarm=swarm, made=diagnostics)
 
@@ -390,7 +390,7 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             f"explanations of the data {longer}"
         )
     # Draws around modes are independent without any moves.
-    if d.get("n_levels") and d.get("acceptance", 1.0) < _LOW_ACCEPTANCE:
+    if d.get("n_levels") and d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
         doubts.append(
             f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
             "prior that keeps it away from zero)"

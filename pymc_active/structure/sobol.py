@@ -210,7 +210,8 @@ def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
         warn_user(
             f"{names}: in the {n} points each of these inputs can be computed from the others, as where fractions add "
             "up to one, so how much of the variance each of them explains comes from the prior of the model, and "
-            "intervals do not show this. Leave one of them out of the model, such as a solvent",
+            "intervals do not show this. Leave one of them out of the model, such as a solvent, or one column of a "
+            "category",
             ConfoundedInputsWarning,
         )
 

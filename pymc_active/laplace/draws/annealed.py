@@ -15,13 +15,13 @@ from scipy.special import logsumexp
 
 from pymc_active.inference.annealing import Annealed, anneal
 from pymc_active.inference.resampling import systematic
-from pymc_active.laplace.draws.weighted import PriorProposal, Proposal, proposals_around
+from pymc_active.laplace.draws.weighted import PriorProposal, Proposal, prior_for_few_data, proposals_around
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.base import Likelihoods
 from pymc_active.posterior.prior import GaussianPrior
 
-# Share of the first draws that are from a normal prior.
-_FROM_PRIOR = 0.1
+# Share of the first draws that are from a normal prior, and with few data, whose evidence may lie away from the modes.
+_FROM_PRIOR, _FROM_PRIOR_OF_FEW = 0.1, 2 / 3
 # Draws that show which share of a proposal is the nearest of its orbits.
 _TRIALS = 1000
 
@@ -50,12 +50,14 @@ class _Path:
         some = np.flatnonzero(kept)
         self.proposals, shares, kept = [proposals[k] for k in some], shares[some] / shares[some].sum(), kept[some]
         prior = getattr(self.posterior, "prior", None)
+        log_kept = np.log(kept)
         if isinstance(prior, GaussianPrior):
             self.proposals.append(PriorProposal(prior))
-            shares = np.append((1 - _FROM_PRIOR) * shares, _FROM_PRIOR)
+            share = _FROM_PRIOR if prior_for_few_data(expansions[0]) is None else _FROM_PRIOR_OF_FEW
+            shares = np.append((1 - share) * shares, share)
             # In the row space of an embedding its density lacks the part outside.
-            kept = np.append(kept, np.exp(-expansions[0].space.log_complement))
-        self.shares, self.log_shares = shares, np.log(shares / kept)
+            log_kept = np.append(log_kept, -expansions[0].space.log_complement)
+        self.shares, self.log_shares = shares, np.log(shares) - log_kept
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         counts = np.bincount(systematic(self.shares, draws, rng), minlength=len(self.shares)).tolist()
