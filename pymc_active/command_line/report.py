@@ -14,7 +14,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.laplace.parameter_table import table_of_draws
 from pymc_active.learner.learner import Learner
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.predict import posterior_mean, predict
+from pymc_active.predictions.predict import imagined, predict
 from pymc_active.structure.relevance import relevance
 from pymc_active.support.numbers import plus_minus
 
@@ -69,8 +69,7 @@ def _outlook(learner: Learner, target: str) -> str:
         fit, n_open = learner.fit, len(learner.pending)
         if n_open:
             # The score is that of a candidate after these.
-            X = np.asarray(learner.pending, float)
-            fit = fit.given(np.concatenate([fit.X, X]), np.concatenate([fit.y, posterior_mean(fit, X)]))
+            fit = imagined(fit, np.asarray(learner.pending, float))
         variance = float(predict(fit, learner.criterion.targets).f_variance.mean())
         now, then = np.sqrt(variance), np.sqrt(max(variance - score, 0.0))
         after = f" after the {n_open} open" if n_open else ""

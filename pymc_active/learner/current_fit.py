@@ -22,8 +22,7 @@ from pymc_active.particles.outliers import warn_of_outlier
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.predict import posterior_mean
-from pymc_active.support.threads import one_blas_thread
+from pymc_active.predictions.predict import imagined
 from pymc_active.support.user_warnings import (
     ActiveWarning,
     DoubtfulEvidenceWarning,
@@ -164,11 +163,7 @@ class CurrentFit:
         fit, pending = self.verified(), self.state.questions.pending
         if not pending:
             return fit
-        X = np.stack([choice.x for choice in pending])
-        with one_blas_thread():
-            imagined = posterior_mean(fit, X)
-            # A fit may use some of the data only.
-            return fit.given(np.concatenate([fit.X, X]), np.concatenate([fit.y, imagined]))
+        return imagined(fit, np.stack([choice.x for choice in pending]))
 
     def _look_back(self, criterion: Criterion) -> None:
         """Record the utility, judged by the longer run, of the choice that the fit it replaced would make."""

@@ -44,9 +44,9 @@ class LearnerState:
 
     ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
     ``subject`` is the models, or the design before there is one. It holds the data told so far, ``n_start`` of them at
-    the start, and the last fits. ``rng`` is the generator of the choices, and ``fit`` the searched fit to
-    the current data, None until it is made. ``steps`` are the numbers of points at which fits are still to be made: one
-    for each time that results were told, in order, so that it does not matter when somebody looks at a fit.
+    the start, and the last fits. ``rng`` is the generator of the choices, and ``fit`` the searched fit to the current
+    data, None until it is made. ``steps`` are the numbers of points at which fits are still to be made: one for each
+    time that results were told, in order, so that it does not matter when somebody looks at a fit.
     ``revisions`` are those of the files that the run has written or was loaded from, which saving may replace.
     """
 

@@ -65,10 +65,9 @@ def fit(
         modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
         these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. A run
         for an embedding of which few families are left is repeated, or, with two points for each parameter, mixed with
-        draws annealed from around modes. With many data, where SMC is expensive, draws
-        around the modes suffice if importance sampling confirms them. The choice depends on the estimated number of
-        operations and on effective sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say
-        what was done.
+        draws annealed from around modes. With many data, where SMC is expensive, draws around the modes suffice if
+        importance sampling confirms them. The choice depends on the estimated number of operations and on effective
+        sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
     max_points : int, optional
@@ -235,7 +234,7 @@ def choose(
         other = anneal_around(search(annealed.modes_found), n_particles, rng, reason, renew)
         return combine(annealed, other, rng, reason)
     modes = around_modes("importance sampling confirms the modes, so SMC would only cost more")
-    trusted = modes.diagnostics.get("confirmed", False)
+    trusted = modes.diagnostics["confirmed"]
     if trusted and (not hides or cost > _BESIDE or modes.diagnostics["n_weighted"] >= SURE):
         return modes
     if cost <= (_BESIDE if hides and trusted else _MOST):

@@ -9,11 +9,13 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
+from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import (
@@ -23,6 +25,7 @@ from pymc_active.support.tables import (
     read_probabilities,
     warn_if_far_outside,
 )
+from pymc_active.support.threads import one_blas_thread
 
 # Members times points of a block.
 _BLOCK = 5_000_000
@@ -132,6 +135,14 @@ def _predicted(
     if y is not None:
         found["y_log_density"] = mixture_log_density(y, p.means, variances, p.weights)
     return found
+
+
+def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
+    """The fit given that points X (k, D) come out as predicted."""
+    with one_blas_thread():
+        y = posterior_mean(fit, X)
+        # A fit may use some of the data only.
+        return fit.given(np.concatenate([fit.X, X]), np.concatenate([fit.y, y]))
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:

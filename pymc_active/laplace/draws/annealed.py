@@ -48,7 +48,8 @@ class _Path:
         proposals, shares = proposals_around(expansions)
         kept = np.array([p.is_nearest(p.draw(_TRIALS, rng)).mean() for p in proposals])
         some = np.flatnonzero(kept)
-        self.proposals, shares, kept = [proposals[k] for k in some], shares[some] / shares[some].sum(), kept[some]
+        self.proposals: list[Proposal | PriorProposal] = [proposals[k] for k in some]
+        shares, kept = shares[some] / shares[some].sum(), kept[some]
         prior = getattr(self.posterior, "prior", None)
         log_kept = np.log(kept)
         if isinstance(prior, GaussianPrior):

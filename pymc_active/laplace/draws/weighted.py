@@ -62,9 +62,10 @@ def weighted_draws(
 ) -> WeightedDraws:
     """Half around the modes, best first, half around MCMC draws ``moved`` (m, P'); extra ones from a helpful prior."""
     best = expansions[0]
-    proposals, shares = proposals_around(expansions)
+    around_modes, shares = proposals_around(expansions)
+    proposals: list[Proposal | PriorProposal] = [*around_modes]
     with one_blas_thread():
-        around = _around(moved, [e for e in expansions if e.posterior is best.posterior])
+        around = _around(moved, [e for e in expansions if e.posterior is best.posterior], around_modes[0].images)
         if around:
             shares = np.append((1 - _AROUND_SHARE) * shares, np.full(len(around), _AROUND_SHARE / len(around)))
         proposals += around
@@ -81,12 +82,12 @@ def weighted_draws(
     return WeightedDraws(z, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
 
 
-def proposals_around(expansions: Sequence[Expansion]) -> tuple[list[Proposal | PriorProposal], np.ndarray]:
+def proposals_around(expansions: Sequence[Expansion]) -> tuple[list[Proposal], np.ndarray]:
     """Proposals around modes, best first, and their shares of the draws."""
     # Modes outside the row space of an embedding have other coordinates.
     expansions = [e for e in expansions if e.posterior is expansions[0].posterior]
     share, images = softmax([0.5 * e.log_evidence for e in expansions]), exchanges(expansions[0].posterior)
-    proposals: list[Proposal | PriorProposal] = [Proposal(e, images, width) for width in _WIDTHS for e in expansions]
+    proposals = [Proposal(e, images, width) for width in _WIDTHS for e in expansions]
     return proposals, np.concatenate([part * share for part in _WIDTHS.values()])
 
 
@@ -98,9 +99,8 @@ def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
     return prior if few and isinstance(prior, GaussianPrior) else None
 
 
-def _around(moved: np.ndarray, expansions: Sequence[Expansion]) -> list[Proposal]:
+def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.ndarray]) -> list[Proposal]:
     """Narrower proposals around MCMC draws, which follow a curved posterior."""
-    images = exchanges(expansions[0].posterior)
     wide = [Proposal(e, images, 1.0) for e in expansions]
     nearest = np.argmax([p.log_density(moved) for p in wide], axis=0)
     return [
@@ -166,15 +166,16 @@ class Proposal:
     def log_density_and_gradient(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """:meth:`log_density` and its gradients (S, P), of an embedding without the gradient of the orbit's volume."""
         if self.orbit is not None:
-            turned = self.orbit.turn(z)
-            gradient = self.orbit.turn_like(z, self._student_gradient(turned))
+            rotations = self.orbit.rotations(z)
+            turned = self.orbit.rotated(rotations, z)
+            gradient = self.orbit.rotated(rotations.transpose(0, 2, 1), self._student_gradient(turned))
             return self._log_student(turned) - self.orbit.log_volume(turned), gradient
         values, gradients = np.empty((len(self.images), len(z))), np.zeros((len(self.images), *z.shape))
         for k, image in enumerate(self.images):
             values[k] = self._log_student(z[:, image])
             gradients[k][:, image] = self._student_gradient(z[:, image])
-        shares = softmax(values, axis=0)
-        return self.log_density(z), np.einsum("ks,ksp->sp", shares, gradients)
+        total = np.logaddexp.reduce(values)
+        return total - np.log(len(values)), np.einsum("ks,ksp->sp", np.exp(values - total), gradients)
 
     def nearest(self, z: np.ndarray) -> np.ndarray:
         """The points equal to z by symmetry that are nearest to the centre, (S, P)."""
@@ -212,18 +213,16 @@ class _Orbit:
 
     def turn(self, z: np.ndarray) -> np.ndarray:
         """The points of the same orbits nearest to the mode (Procrustes), (S, P)."""
-        return self._rotated(self._rotations(z), z)
+        return self.rotated(self.rotations(z), z)
 
-    def turn_like(self, z: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Vectors (S, P) at the turned points, at the points z themselves."""
-        return self._rotated(self._rotations(z).transpose(0, 2, 1), vectors)
-
-    def _rotations(self, z: np.ndarray) -> np.ndarray:
+    def rotations(self, z: np.ndarray) -> np.ndarray:
+        """What turns the points, (S, d, d)."""
         R = z[:, self.where].reshape(-1, *self.shape)
         left, _, right = np.linalg.svd(self.R @ R.transpose(0, 2, 1))
         return left @ right
 
-    def _rotated(self, rotations: np.ndarray, z: np.ndarray) -> np.ndarray:
+    def rotated(self, rotations: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Points, or vectors at these, (S, P), each by a rotation (S, d, d)."""
         rotated = z.copy()
         rotated[:, self.where] = (rotations @ z[:, self.where].reshape(-1, *self.shape)).reshape(len(z), -1)
         return rotated
