@@ -1,13 +1,14 @@
 """Output maps: the transformation itself, its choice by evidence, predictions in the units of y, and the offer."""
 
-import re
 import warnings
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
+from pymc_active import plots
 from pymc_active.particles.power_map import _far_from_others, offer_output_map
 from pymc_active.structure import fitted_kernels, kernel_search
 from pymc_active.support.scaling import penalties
@@ -199,28 +200,76 @@ def test_a_slip_is_told_before_a_map_is_offered():
         assert offer_output_map(slipped([7, 8]))
 
 
-def advice(y):
-    """What a search of few kernels says about the outputs of a series with a trend and a season."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        pma.search.compositional_kernel_search(
-            MONTHS[:, None], y, bases=("PER", "LIN"), period=12, depth=2, random_seed=0, progressbar=False
-        )
-    return [str(w.message) for w in caught if issubclass(w.category, pma.OutputScaleWarning)]
-
-
 MONTHS = np.arange(48.0)
 ADDED = MONTHS / 24 + np.sin(2 * np.pi * MONTHS / 12) + 0.1 * np.random.default_rng(5).normal(size=48)
 
 
+def searched(y, bases=("PER", "LIN"), **keywords):
+    """A search of few kernels for a series with a trend and a season."""
+    return pma.search.compositional_kernel_search(
+        MONTHS[:, None], y, bases=bases, random_seed=0, progressbar=False, **keywords
+    )
+
+
+@pytest.fixture(scope="module")
+def multiplied():
+    with pytest.warns(
+        pma.OutputScaleWarning, match=r"^kernel search: the logarithm of y is \d+ nats more probable by .*LIN"
+    ):
+        return searched(np.exp(ADDED), period=12, depth=2)
+
+
 @pytest.mark.slow
-def test_a_kernel_search_advises_logarithms_where_changes_multiply():
-    """Where they add there is no advice, nor where the logarithm does not exist."""
-    [text] = advice(np.exp(ADDED))
-    assert re.match(r"kernel search: the logarithm of y is \d+ nats more probable by .*LIN.* than y itself", text)
-    assert 'pma.OutputMap("log").predict(found.average, X_new)' in text
-    assert not advice(ADDED + 5)
-    assert not advice(ADDED)
+def test_a_kernel_search_goes_on_with_logarithms_where_changes_multiply(multiplied):
+    """It finds what a search of the logarithms finds, and predicts in the units of y."""
+    alone = searched(ADDED, period=12, depth=2)
+    assert alone.logarithm is None
+    assert multiplied.logarithm.best.gpm.expression == alone.best.gpm.expression
+    x = MONTHS[:5, None] + 50
+    options = {"quantiles": [0.05, 0.5, 0.95], "y_new": np.exp(ADDED[:5])}
+    expected = pma.OutputMap("log").predict(multiplied.logarithm.average, x, **options)
+    xr.testing.assert_identical(multiplied.predict(x, **options), expected)
+    np.testing.assert_allclose(
+        expected.y_quantile, np.exp(alone.predict(x, quantiles=options["quantiles"]).y_quantile), rtol=0.05
+    )
+    # What is said of y itself is of y itself.
+    assert multiplied.stopped == "depth 2 reached"
+    np.testing.assert_array_equal(multiplied.best.y, np.exp(ADDED))
+
+
+@pytest.mark.slow
+def test_the_gain_of_a_logarithm_is_that_of_two_searches(multiplied):
+    of_log, of_y = (found.table.log_evidence + found.table.log_prior for found in (multiplied.logarithm, multiplied))
+    # Sampled and by the last levels, in place of Laplace's by the first ones.
+    assert multiplied.gain == pytest.approx(float(of_log.max() - np.sum(ADDED) - of_y.max()), abs=3)
+
+
+@pytest.mark.slow
+def test_a_search_of_logarithms_is_told_and_shown_as_one(multiplied):
+    assert repr(multiplied).startswith("<StructureSearch: outputs the logarithm of y, ")
+    words = pma.decompose(multiplied, y_unit="kg")
+    assert words.fit is multiplied.logarithm.best
+    assert "log y per" in str(words)
+    assert "kg" not in str(words)
+    assert "Of the logarithm of y" in str(words)
+    assert "Of the logarithm of y" not in str(pma.decompose(multiplied.best))
+    assert plots.plot(multiplied).get_xlabel() == "level of the search for the logarithm of y"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error::pymc_active.OutputScaleWarning")
+@pytest.mark.parametrize("y", [ADDED, ADDED + 5])
+def test_a_search_keeps_to_y_where_changes_add(y):
+    found = searched(y, period=12, depth=2)
+    assert found.logarithm is None
+    x = MONTHS[:5, None]
+    xr.testing.assert_identical(found.predict(x), pma.predict(found.average, x))
+
+
+def test_a_search_with_a_single_kernel_predicts():
+    found = searched(ADDED, bases=("LIN",), depth=1, budget=1)
+    x = MONTHS[:5, None]
+    xr.testing.assert_identical(found.predict(x), pma.predict(found.best, x))
 
 
 def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
@@ -235,15 +284,13 @@ def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
     tried = []
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
     with pytest.warns(pma.DoubtfulFitWarning, match="it was interrupted"):
-        found = pma.search.compositional_kernel_search(
-            MONTHS[:, None], ADDED + 5, bases=("LIN",), depth=1, random_seed=0, progressbar=False
-        )
+        found = searched(ADDED + 5, bases=("LIN",), depth=1)
     assert list(found.fits) == ["LIN"]
     assert found.stopped == "interrupted"
 
 
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
-def test_who_interrupts_a_long_search_is_told_of_logarithms(monkeypatch):
+def test_an_interrupted_search_of_logarithms_keeps_both(monkeypatch):
     fit_models = fitted_kernels.fit_laplace_models
 
     def tired(models, start, **keywords):
@@ -255,10 +302,10 @@ def test_who_interrupts_a_long_search_is_told_of_logarithms(monkeypatch):
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
     monkeypatch.setattr(kernel_search, "_SHORT", 10)
     with pytest.warns(pma.OutputScaleWarning, match="the logarithm of y is"):
-        found = pma.search.compositional_kernel_search(
-            MONTHS[:, None], np.exp(ADDED), bases=("LIN",), random_seed=0, progressbar=False
-        )
-    assert found.stopped == "interrupted"
+        found = searched(np.exp(ADDED), bases=("LIN",))
+    assert found.stopped == "level 1, since its logarithm is more probable"
+    assert found.logarithm.stopped == "interrupted"
+    assert np.isfinite(found.predict([[50.0]]).f_mean).all()
 
 
 def test_a_recommendation_far_above_the_data_says_so():

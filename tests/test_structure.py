@@ -13,7 +13,7 @@ import pymc_active as pma
 from pymc_active.kernels import parse
 from pymc_active.kernels.expressions import base_kernels, is_redundant
 from pymc_active.laplace.several_models import fit_laplace_models
-from pymc_active.structure import fitted_kernels
+from pymc_active.structure import fitted_kernels, growth
 from pymc_active.structure import kernel_search as structure
 from pymc_active.structure import priors as priors_module
 from pymc_active.structure.fitted_kernels import _count
@@ -216,7 +216,7 @@ def test_a_search_without_gain_stops():
 
 def test_the_end_of_a_search_has_a_limit(monkeypatch):
     """What is left out is not fitted before smaller kernels are, and the result says so."""
-    monkeypatch.setattr(structure, "_NEIGHBOURS", 3)
+    monkeypatch.setattr(growth, "_NEIGHBOURS", 3)
     result = search(first_level="LIN + PER", depth=1)
     assert result.stopped == "depth 1 reached, then 3 around probable kernels, the limit"
     models = result.table.model.to_numpy().tolist()

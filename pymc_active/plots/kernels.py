@@ -105,9 +105,10 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
 
     The y axis has nats below the best (log evidence and prior, or half the difference in BIC). Hollow points are
     doubtful fits. The best ``n_labels`` kernels of each level are named. The result comes from
-    :func:`pymc_active.search.compositional_kernel_search`.
+    :func:`pymc_active.search.compositional_kernel_search`; if it went on with the logarithm of y, that is shown.
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
+    is_log, result = result.logarithm is not None, result.logarithm or result
     table, is_evidence = result.table, result.score == "evidence"
     score = (table.log_evidence + table.log_prior if is_evidence else -0.5 * table.bic).to_numpy()
     table, score = table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
@@ -129,7 +130,12 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     low = float(below.min())
     nats_axis(ax, "y", low)
     ylabel = "log evidence and prior below the best (nats)" if is_evidence else "-BIC/2 below the best"
-    ax.set(xlabel="level of the search", ylabel=ylabel, ylim=(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0))))
+    of_what = " for the logarithm of y" if is_log else ""
+    ax.set(
+        xlabel=f"level of the search{of_what}",
+        ylabel=ylabel,
+        ylim=(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0))),
+    )
     ax.set(xticks=np.unique(level), xlim=(level.min() - 0.3, level.max() + 0.9))
     return ax
 

@@ -96,6 +96,8 @@ class Decomposition(Summarized):
         noise = f"Noise: sd {self.noise}; {percent(self.residual_share)} of the variance is left to it."
         remarks = [*parts, f"Added to these: {self.mean_function}.", noise]
         known = self.components.attrs
+        if known["is_log"]:
+            remarks.insert(0, "Of the logarithm of y: where its components add up, those of y multiply.")
         if "probability" in known:
             ours, nothing = percent(known["probability"]), known.get("probability_of_noise")
             alone = "" if nothing is None else f", and noise alone (C) {percent(nothing)}"
@@ -136,10 +138,11 @@ def decompose(
     Parameters
     ----------
     fit : ParticleFit, LaplaceFit or StructureSearch
-        Of :func:`composite_gp` or :func:`ard_gp`; of a search its best fit, told with the probability of this kernel
-        and of noise alone. Components differ from mode to mode, so it tells of the mode around which most of the
-        posterior lies, by the particles nearest to each mode or by Laplace's weights;
-        ``components.attrs["share_of_posterior"]`` and the printed result say how much that is.
+        Of :func:`composite_gp` or :func:`ard_gp`; of a search its best fit (of the logarithm of y, if that is more
+        probable; ``y_unit`` is then ``"log y"``), told with the probability of this kernel and of noise alone.
+        Components differ from mode to mode, so it tells of the mode around which most of the posterior lies, by the
+        particles nearest to each mode or by Laplace's weights; ``components.attrs["share_of_posterior"]`` and the
+        printed result say how much that is.
     X_new : array_like, shape (m, D), optional
         Default: with one input, a grid that reaches a tenth beyond the data; with several, the data themselves.
     method : {"draws", "bbq", "map", "mgp"}, optional
@@ -178,7 +181,9 @@ def decompose(
     ['LIN', 'PER']
     """
     probabilities = {}
+    is_log = isinstance(fit, StructureSearch) and fit.logarithm is not None
     if isinstance(fit, StructureSearch):
+        fit = fit.logarithm or fit
         probability, fit = fit.table.probability.to_series(), fit.best
         names = {"probability": str(fit.gpm.expression), "probability_of_noise": "C"}
         probabilities = {what: float(probability[name]) for what, name in names.items() if name in probability}
@@ -199,6 +204,7 @@ def decompose(
         rng = np.random.default_rng(random_seed)
         thetas = short_chains([expansion], draws, rng) if particles is None else particles[:draws]
     units = _units(unit, fit.gpm.inputs)
+    y_unit = "log y" if is_log else y_unit
     words = Words(expansion, fit.gpm.inputs, units)
     terms = _like_terms(additive_terms(posterior.kernel), words, posterior.X)
     kernels = [_kernel(term) for term in terms]
@@ -249,6 +255,7 @@ def decompose(
             "centred": int(centred),
             "input_units": units,
             "y_unit": y_unit,
+            "is_log": int(is_log),
             "share_of_posterior": share_of_posterior,
         }
         | probabilities,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import batched
 from operator import add
 from typing import Any, Literal
 
@@ -20,7 +19,6 @@ from pymc_active.kernels.expressions import (
     Expression,
     base_kernels,
     grid,
-    is_redundant,
     on_inputs,
     parse,
 )
@@ -28,9 +26,11 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp, known_periods
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.output_map import OutputMap
+from pymc_active.predictions.predict import predict
 from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, ranking, scores_of
+from pymc_active.structure.growth import Grammar, Growth
 from pymc_active.support.arguments import checked
-from pymc_active.support.progress import progress
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import (
@@ -53,14 +53,10 @@ from pymc_active.support.user_warnings import (
 )
 
 SCORES = ("bic", "evidence")
-# Models handed to the executor together; an interrupt loses at most these.
-_BATCH = 8
 # Rows in a summary.
 _SHOWN = 10
-# How many neighbours of probable kernels are fitted before a search ends, if the levels fitted fewer.
-_NEIGHBOURS = 100
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
-# one), and nats from which to advise them.
+# one), and nats from which the search goes on with them.
 _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
 # Share of the bounds that the data fill, below which bounds must be a mistake.
 _SLIVER = 0.02
@@ -75,7 +71,8 @@ class StructureSearch(Summarized):
     models), ``log_evidence`` (nats, summed over modes), ``log_prior`` (of the structure: what its base kernels cost),
     ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
     that failed (its numbers are NaN). ``score`` ranks the fits, ``stopped`` says why the search ended, and ``evidence``
-    how :class:`ModelAverage` takes the evidences of the table.
+    how :class:`ModelAverage` takes the evidences of the table. If the logarithm of y is more probable, ``logarithm`` is
+    the search for its kernels, and ``gain`` by how many nats, after the first levels of both.
     """
 
     table: xr.Dataset
@@ -83,6 +80,24 @@ class StructureSearch(Summarized):
     score: str
     stopped: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    logarithm: StructureSearch | None = None
+    gain: float = 0.0
+
+    def predict(
+        self, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
+    ) -> xr.Dataset:
+        """:func:`pymc_active.predict` by all probable kernels, in the units of y; of the logarithm if there is one.
+
+        Then moments are as :meth:`pymc_active.OutputMap.predict` has them.
+        """
+        if self.logarithm is None:
+            return predict(self._source, X_new, quantiles=quantiles, y_new=y_new, **options)
+        log = OutputMap("log")
+        return log.predict(self.logarithm._source, X_new, quantiles=quantiles, y_new=y_new, **options)
+
+    @property
+    def _source(self) -> LaplaceFit | ModelAverage:
+        return self.average if (~self.table.doubtful.to_numpy()).sum() > 1 else self.best
 
     @property
     def best(self) -> LaplaceFit:
@@ -91,7 +106,7 @@ class StructureSearch(Summarized):
 
     @property
     def average(self) -> ModelAverage:
-        """The sound fits within ten nats of the best, thirty at most, weighed by ``probability``; ``predict`` takes it.
+        """The sound fits within ten nats of the best, thirty at most, weighed by ``probability``.
 
         At least two. A ValueError for fewer than two sound fits.
         """
@@ -129,6 +144,10 @@ class StructureSearch(Summarized):
         return frame.assign(gain=frame.gain.diff())
 
     def _summary(self) -> Summary:
+        if self.logarithm is not None:
+            summary = self.logarithm._summary()
+            outputs = {"outputs": f"the logarithm of y, {self.gain:.0f} nats more probable than y"}
+            return summary._replace(facts=outputs | dict(summary.facts))
         table = self.table.isel(model=ranking(self.table, self.score)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
         frame = formatted(frame, {"probability": "{:.3g}", "log_evidence": "{:.2f}", "bic": "{:.2f}"})
@@ -218,9 +237,9 @@ def compositional_kernel_search(
         more probable by over five nats (not for ``score="bic"``, or with a budget); if the data fill less than 2 % of
         ``bounds``.
     OutputScaleWarning
-        If the logarithm of positive y is more probable by over five nats, as it is where changes multiply: by a second
-        search of three levels (one, with more than 300 points), compared with the first levels of y, after these. Not
-        for ``score="bic"``, or with a budget.
+        If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
+        three levels of both (one, with more than 300 points), as where changes multiply. Not for ``score="bic"``, or
+        with a budget.
 
     Notes
     -----
@@ -250,7 +269,7 @@ def compositional_kernel_search(
     'composite_gp(PER)'
     """
     values = read_inputs(X)
-    read_outputs(y, len(values))
+    outputs = read_outputs(y, len(values))
     if score not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}")
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
@@ -283,90 +302,35 @@ def compositional_kernel_search(
     seed = int(rng.integers(2**31)) if score == "evidence" else 0
     evidence = evidence_of(len(values), seed) if score == "evidence" else {}
     search = FittedKernels(X, y, models, keywords, evidence, len(base), cost)
-    candidates: dict[Expression, Expression | None] = dict.fromkeys(kernels)
-    expanded: set[Expression] = set()
-    largest = depth - 1 + max(len(base_kernels(kernel)) for kernel in kernels)
-    stopped = f"depth {depth} reached"
-
-    def is_idle(kernel: Expression) -> bool:
-        return is_redundant(kernel, beside_a_constant=mean in ("constant", "linear"))
-
-    def near(kernel: Expression) -> list[Expression]:
-        return [one for one in kernel.neighbours(bases, n_inputs) if not is_idle(one)]
-
-    def children(parents: Sequence[Expression]) -> dict[Expression, Expression | None]:
-        """What is one step away and not fitted yet, each with the best of its parents, the first."""
-        found: dict[Expression, Expression | None] = {}
-        for parent in parents:
-            others = [one for one in (*parent.simpler(), *parent.exchanged()) if not is_idle(one)]
-            for child in [*near(parent), *others]:
-                if child not in search.records and len(base_kernels(child)) <= largest:
-                    found.setdefault(child, parent)
-        return found
-
-    outputs, advice = read_outputs(y, len(values)), None
-    n_compared = min(depth, _LEVELS if len(values) <= _SHORT else 1)
-
-    def compare_logarithm() -> str:
-        if score != "evidence" or budget is not None or not _may_multiply(outputs):
-            return ""
-        # Generators of their own, so that the search does not depend on it.
-        own = {**keywords, "random_seed": np.random.default_rng(seed)}
-        logs = FittedKernels(X, np.log(outputs), {**models, "y_scale": "standardize"}, own, evidence, len(base), cost)
-        return _advice_of_logarithm(search, logs, kernels, near, min(level, n_compared))
-
+    grammar = Grammar(kernels, bases, n_inputs, mean in ("constant", "linear"), depth)
+    of_y = Growth(grammar, search, score, beam, budget, progressbar)
+    of_log: Growth | None = None
+    by_evidence = score == "evidence" and budget is None
+    gain, advice, stopped = 0.0, "", ""
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
-            for level in range(1, depth + 1):
-                before = search.best_score(score)
-                chosen = dict(list(candidates.items())[: None if budget is None else budget - len(search.records)])
-                with progress(f"Level {level} of at most {depth}", len(chosen), progressbar) as advance:
-                    for batch in batched(chosen.items(), _BATCH):
-                        search.fit(dict(batch), level)
-                        advance(len(batch))
-                    search.confirm(score)
-                if level == n_compared:
-                    # Early, so that who interrupts a long search is told.
-                    advice = compare_logarithm()
-                if len(chosen) < len(candidates) or len(search.records) == budget:
-                    stopped = f"budget of {budget} kernels used up"
-                    break
-                if level > 1 and not search.best_score(score) > before:
-                    stopped = f"level {level} brought nothing better"
-                    break
-                if level == depth:
-                    break
-                best = [record.expression for record in search.ranked(score)[:beam]]
-                candidates = children([one for one in best if one not in expanded])
-                expanded.update(best)
-                if not candidates:
-                    stopped = "no neighbours left"
-                    break
-            if advice is None:
-                advice = compare_logarithm()
-            if search.fits and first_level is None and budget is None:
-                # That there is nothing but noise, which is not expanded.
-                search.fit({Base("C"): None}, 1)
-                expanded.add(Base("C"))
-            if score == "evidence":
-                search.sample()
-            if search.fits and score == "evidence" and budget is None:
-                n_before = len(search.records)
-                room = max(_NEIGHBOURS, n_before)
-                while room and (probable := [one for one in search.probable() if one not in expanded]):
-                    candidates = dict(sorted(children(probable).items(), key=_size)[:room])
-                    expanded.update(probable)
-                    room -= len(candidates)
-                    with progress("Around the probable kernels", len(candidates), progressbar) as advance:
-                        for batch in batched(candidates.items(), _BATCH):
-                            search.fit(dict(batch), level + 1)
-                            advance(len(batch))
-                        search.confirm(score)
-                        search.sample()
-                if len(search.records) > n_before:
-                    limit = "" if room else ", the limit"
-                    stopped += f", then {len(search.records) - n_before} around probable kernels{limit}"
+            of_y.grow(n_compared := min(depth, _LEVELS if len(values) <= _SHORT else 1))
+            if by_evidence and search.fits and _may_multiply(outputs):
+                # Generators of their own, so that the search of y does not depend on it.
+                own = {**keywords, "random_seed": np.random.default_rng(seed)}
+                scaled = {**models, "y_scale": "standardize"}
+                logs = FittedKernels(X, np.log(outputs), scaled, own, evidence, len(base), cost)
+                rival = Growth(grammar, logs, score, beam, budget, progressbar, " for the logarithm")
+                rival.grow(n_compared)
+                # Laplace's evidences of both.
+                gain = logs.best_score(score) - np.log(outputs).sum() - search.best_score(score)
+                if gain > _LARGE_GAIN:
+                    of_log, advice = rival, _advice(gain, search, logs, of_y.level)
+                    of_y.stopped = of_y.stopped or f"level {of_y.level}, since its logarithm is more probable"
+            for growth in [of_y] if of_log is None else [of_y, of_log]:
+                growth.grow(depth)
+                if first_level is None and budget is None:
+                    growth.try_noise()
+                if score == "evidence":
+                    growth.search.sample()
+                if by_evidence and search.fits and growth is (of_log or of_y):
+                    growth.grow_around()
         except KeyboardInterrupt:
             if not search.fits:
                 raise
@@ -374,19 +338,23 @@ def compositional_kernel_search(
     if not search.fits:
         error = next(record.error for record in search.records.values())
         raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
-    # An interrupted search may have sampled none.
-    result = StructureSearch(search.table(), search.fits, score, stopped, evidence if search.sampled else {})
-    _warn(result)
-    if period is not None and n_inputs == 1 and score == "evidence" and budget is None and stopped != "interrupted":
+
+    def result(growth: Growth, **more: Any) -> StructureSearch:
+        found, is_last = growth.search, growth is (of_log or of_y)
+        why = stopped if stopped and (is_last or not growth.stopped) else growth.stopped
+        # An interrupted search may have sampled none.
+        return StructureSearch(found.table(), found.fits, score, why, evidence if found.sampled else {}, **more)
+
+    chosen = result(of_log or of_y)
+    found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
+    _warn(chosen, "" if of_log is None else " for the logarithm of y")
+    if period is not None and n_inputs == 1 and by_evidence and not stopped:
         with ignoring(DoubtfulFitWarning):
-            _offer_another_season(result, search, known_periods(period, input_labels(X, 1))[0] or np.inf)
+            known = known_periods(period, input_labels(X, 1))[0] or np.inf
+            _offer_another_season(chosen, (of_log or of_y).search, known)
     if advice:
         warn_user(advice, OutputScaleWarning)
-    return result
-
-
-def _size(child: tuple[Expression, Expression | None]) -> int:
-    return len(base_kernels(child[0]))
+    return found
 
 
 def _may_multiply(y: np.ndarray) -> bool:
@@ -426,36 +394,18 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
             )
 
 
-def _advice_of_logarithm(
-    search: FittedKernels,
-    logs: FittedKernels,
-    kernels: Sequence[Expression],
-    neighbours: Callable[[Expression], list[Expression]],
-    n_levels: int,
-) -> str:
-    """What to do if the logarithm of y is more probable than y, both by kernels of the first levels; else nothing."""
-    if search.fits:
-        logs.fit(dict.fromkeys(kernels), 1)
-    if not logs.fits:
-        return ""
-    for level in range(2, n_levels + 1):
-        parent = logs.ranked("evidence")[0].expression
-        children = [child for child in neighbours(parent) if child not in logs.records]
-        for batch in batched(children, _BATCH):
-            logs.fit(dict.fromkeys(batch, parent), level)
+def _advice(gain: float, search: FittedKernels, logs: FittedKernels, n_levels: int) -> str:
+    """What it means that the logarithm of y is more probable."""
     before, by = search.ranked("evidence")[0].expression, logs.ranked("evidence")[0].expression
-    # Laplace's evidences of both.
-    gain = logs.best_score("evidence") - np.sum(logs.y) - search.best_score("evidence")
-    if gain <= _LARGE_GAIN:
-        return ""
     return (
-        f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so "
-        "its changes multiply, and forecasts of y may go wrong. Search with np.log(y), and predict by "
-        'pma.OutputMap("log").predict(found.average, X_new), in the units of y'
+        f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so its "
+        "changes multiply, and the search goes on with the logarithm, found.logarithm. found.predict(X_new) takes it, "
+        "in the units of y, and decompose(found); found.best and found.average are of y itself, after "
+        f"{n_levels} level{'s' if n_levels > 1 else ''}, and their forecasts may go wrong"
     )
 
 
-def _warn(result: StructureSearch) -> None:
+def _warn(result: StructureSearch, outputs: str = "") -> None:
     """One warning for every doubt about the result."""
     problems = []
     table, best = result.table, result._best_label()
@@ -469,4 +419,4 @@ def _warn(result: StructureSearch) -> None:
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted; the result holds the {len(result.fits)} fits made before")
     if problems:
-        warn_user("kernel search: " + "; ".join(problems), DoubtfulFitWarning)
+        warn_user(f"kernel search{outputs}: " + "; ".join(problems), DoubtfulFitWarning)
