@@ -84,6 +84,29 @@ DATES = {
 }
 
 
+DAY = np.datetime64("2026-01-01")
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[DAY], [DAY]], dtype=object),
+        [[np.timedelta64(3, "s")], [np.timedelta64(4, "s")]],
+        pd.DataFrame({"day": pd.Categorical(np.array([DAY, DAY]))}),
+        pd.DataFrame({"day": pd.Series([pd.Timestamp(DAY), pd.Timestamp("2026-01-02")], dtype=object)}),
+    ],
+)
+def test_dates_within_objects_are_no_numbers(X):
+    with pytest.raises(TypeError, match="dates are not numbers; write"):
+        pma.ard_gp(X, [1.0, 2.0])
+
+
+def test_masked_inputs_are_no_data():
+    learner = pma.Learner(pma.ard_gp([[0.0, 1.0]], [1.0]), bounds=[(0, 5)] * 2)
+    with pytest.raises(ValueError, match="x must be finite: 1 value"):
+        learner.tell(np.ma.array([[1.0, 2.0], [4.0, 3.0]], mask=[[0, 0], [1, 0]]), [1.0, 2.0])
+
+
 @pytest.mark.parametrize("dates", DATES.values(), ids=DATES)
 def test_advice_on_dates_works_as_it_is_written(dates):
     with pytest.raises(TypeError, match="dates are not numbers") as error:

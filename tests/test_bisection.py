@@ -211,7 +211,7 @@ def test_masked_values_are_failures_and_what_is_no_number_is_refused():
     with pytest.warns(UserWarning, match="returned NaN"):
         result = hds(lambda X: np.ma.masked_array(signs(X), X[:, 9] > 0.8), 100, random_seed=1, **BOX)
     assert result.active == [3, 40, 77]
-    for f, found in [(lambda X: None, "no numbers"), (lambda X: X[:, 0] + 1j, "complex numbers")]:
+    for f, found in [(lambda X: None, "None is no number"), (lambda X: X[:, 0] + 1j, "complex numbers")]:
         with pytest.raises(EvaluationError, match=f"what f returns must hold numbers; .*{found}"):
             hds(f, 100, random_seed=1)
 

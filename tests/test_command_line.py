@@ -852,6 +852,10 @@ HEADER = "sample,moisture,density,fat\n"
             "has the sample '1' in lines 2 and 3: give each repeat an id",
         ),
         (HEADER + ",50,1.05,20\n", "line 2 has no 'sample', which --id says names the rows: give it one"),
+        (
+            HEADER + '1,50,1.05,20\n2,"50,1.05,21\n3,50,1.05,22\n',
+            "from line 3 on (unexpected end of data): look for a quotation mark",
+        ),
         (HEADER + "1,50,1,05,20\n", "line 2: 5 cells under 4 columns; if the commas of decimal numbers"),
         (HEADER + "1,50,1.05,inf\n", "holds 'inf', which is no number"),
         ("sample;moisture;density;fat\n1;50;1.05;20\n", "columns seem to be separated otherwise, pass --separator ';'"),

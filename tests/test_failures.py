@@ -191,8 +191,19 @@ def test_infinite_results_are_no_failures(y):
 
 
 def test_none_is_no_failure():
-    with pytest.raises(TypeError, match=r"got None.*nan"):
-        learner(failures=()).tell(FAILING[0], None)
+    active = learner(failures=())
+    told = active.X, active.y
+    for tell in (
+        lambda: active.tell(FAILING[0], None),
+        lambda: active.tell(FAILING[:2], [1.0, None]),
+        lambda: active.correct(0, None),
+        lambda: active.run(lambda x: [None], 1, progressbar=False),
+    ):
+        with pytest.raises(TypeError, match=r"None is no number, .* write float\('nan'\) for one"):
+            tell()
+    assert len(active.failures) == 0
+    assert_array_equal(active.X, told[0])
+    assert_array_equal(active.y, told[1])
 
 
 def test_missing_values_of_pandas_are_failures():

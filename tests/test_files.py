@@ -995,6 +995,14 @@ def test_files_that_are_no_runs_or_beyond_reading_are_replaced(tmp_path):
     assert len(Learner.load(path).y) == 3
 
 
+def test_a_file_of_something_else_is_left_as_it_is(tmp_path):
+    path = tmp_path / "measurements.csv"
+    path.write_text("a,y\n1,2\n")
+    with pytest.raises(FileExistsError, match=r"measurements.csv is no saved run; it was left as it is"):
+        learner().save(path)
+    assert path.read_text() == "a,y\n1,2\n"
+
+
 def test_old_states_of_a_run_may_be_replaced_wherever_they_are(tmp_path):
     """A backup is brought back, and the learner that had gone on replaces it."""
     path, active = tmp_path / "run.nc", learner(criterion="random")

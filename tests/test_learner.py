@@ -569,7 +569,7 @@ def test_a_failing_oracle_loses_nothing(failure):
             return None
         return truth(x)
 
-    message = "the robot stopped" if failure == "raises" else "y must hold numbers; got None"
+    message = "the robot stopped" if failure == "raises" else "y must hold numbers, .*None is no number"
     with pytest.raises((RuntimeError, TypeError), match=message):
         active.run(oracle, n=5, progressbar=False)
     assert len(active.gpm.y) == 5

@@ -52,6 +52,19 @@ def test_numbered_columns_are_taken_by_their_numbers():
     assert_array_equal(gpm.X, X)
 
 
+def test_numbered_columns_are_the_same_as_text():
+    table = pd.DataFrame([[0.1, 0.2], [0.3, 0.9], [0.5, 0.4]], columns=[850, 852])
+    gpm = pma.ard_gp(table, [1.0, 2.0, 3.0])
+    for names in (["852", "850"], ["852.0", "850.0"], [852.0, 850.0]):
+        gpm.set_data(table[[852, 850]].set_axis(names, axis=1), [1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(gpm.X, table)
+    # Counted columns have no names.
+    gpm.set_data(table.set_axis([0, 1], axis=1), [1.0, 2.0, 3.0])
+    for names in ([1850, 1852], ["a", 850]):
+        with pytest.raises(ValueError, match=r"columns, in any order \(missing: .*852; unknown: .*"):
+            gpm.set_data(table.set_axis(names, axis=1), [1.0, 2.0, 3.0])
+
+
 def test_new_data_may_have_their_columns_in_another_order(fit):
     gpm = pma.ard_gp(X, y)
     gpm.set_data(SWAPPED, np.arange(6))

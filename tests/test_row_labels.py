@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from numpy.testing import assert_array_equal
 
 import pymc_active as pma
@@ -51,6 +52,15 @@ def test_data_that_are_refused_leave_the_model_as_it_was():
     with pytest.raises(ValueError, match="different labels"):
         gpm.set_data(X, y[::-1])
     assert_array_equal(gpm.y, y)
+
+
+@pytest.mark.parametrize("as_table", [pd.Series.to_frame, lambda y: xr.DataArray(y).rename(dim_0="sample")])
+def test_labels_of_tables_of_one_column_and_of_data_arrays_count(as_table):
+    learner = pma.Learner(pma.ard_gp(X.to_numpy(), y.to_numpy()), pool=X)
+    with pytest.raises(ValueError, match="row 0 is 'S1' in X and 'S4' in y"):
+        learner.tell(X, as_table(y[::-1]))
+    learner.tell(X, as_table(10 + y))
+    assert_array_equal(learner.y[4:], 10 + y)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,9 @@ class Choice(NamedTuple):
 
 
 class Candidates(Protocol):
-    """The points that a learner chooses from."""
+    """The points that a learner chooses from; ``offered`` says which are or were being measured."""
+
+    offered: Any
 
     def __len__(self) -> int:
         """Rows of the pool; 0 for a box."""
@@ -164,6 +166,8 @@ class Box:
     def __init__(self, bounds: Any, inputs: Sequence, repeat: bool):
         self.low, self.high = read_bounds(bounds, len(inputs), inputs)
         self.repeat = repeat
+        # The data tell which points were measured.
+        self.offered: list[int] = []
         # The inputs, if the user named them: points are then shown as rows of a data frame.
         self.names = list(inputs) if isinstance(bounds, Mapping) and all(isinstance(k, str) for k in bounds) else None
 
@@ -215,7 +219,7 @@ class Box:
         return [-1] * len(X)
 
     def reserve(self, choice):
-        pass  # The data tell which points were measured.
+        pass
 
     def release(self, choice, others):
         pass

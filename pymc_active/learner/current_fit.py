@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,10 @@ class CurrentFit:
         self._success: Success | None = None
         if state.fit is not None and not state.verification.is_due(len(state.subject.y)):
             self.known = state.fit
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy cannot have the same workers.
+        return {**vars(self), "executor": None}
 
     def searched(self) -> Fit | ModelAverage:
         """The fit before verification."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -63,6 +64,16 @@ class FirstDesign:
         self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
         self.X, self.y = np.empty((0, len(low))), np.empty(0)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Context that an interrupt or an error leaves with the results that were there before."""
+        before = self.X, self.y
+        try:
+            yield
+        except BaseException:
+            self.X, self.y = before
+            raise
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | FollowedModels:
         """Take the data X (n, D) and y (n,): the model made from them, or this design if they are too few."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -172,6 +173,9 @@ class Learner(Summarized):
         """The complete state of the run, as :meth:`save` writes it. Not a copy: it changes with the run."""
         return self._state
 
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
     def _take(self, state: LearnerState, executor: Executor | None) -> None:
         self._state, self._fits = state, CurrentFit(state, executor)
         self._questions, self._verification = state.questions, state.verification
@@ -307,9 +311,7 @@ class Learner(Summarized):
             self._fits.searched()
             found = several.fit(self.random_seed, self.executor, anew=True)
         self._fits.refit(found)
-        average = self.fit
-        assert isinstance(average, ModelAverage)
-        return average
+        return cast("ModelAverage", self.fit)
 
     def _several(self, what: str) -> FollowedModels:
         if isinstance(self._subject, FirstDesign):
@@ -346,15 +348,14 @@ class Learner(Summarized):
                 check_data(self.y)
             self._fits.before_asking()
         asked, choices = self._questions, []
-        for _ in range(n):
-            with ignoring(SamplingWarning):
-                choice = self._choose()
-            asked.ask(choice)
-            choices.append(choice)
+        with self._state.choosing() as rng, ignoring(SamplingWarning):
+            for _ in range(n):
+                choices.append(self._choose(rng))
+                asked.ask(choices[-1])
         return asked.candidates.show(choices)
 
-    def _choose(self) -> Choice:
-        asked, rng = self._questions, self._state.rng
+    def _choose(self, rng: np.random.Generator) -> Choice:
+        asked = self._questions
         if isinstance(self._subject, FirstDesign):
             return self._subject.choose(asked, rng)
         scorer, success, tried = self._fits.scorer(), self._fits.success(), asked.tried(self.X)
@@ -377,16 +378,14 @@ class Learner(Summarized):
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and a TypeError for None;
         nothing is added then.
         """
-        if y is None:
-            # As a float it would be NaN, but an oracle without a return has not failed.
-            raise TypeError("y must hold numbers; got None. Tell float('nan') if the experiment failed")
         asked_for = self._questions
         self._state.take_names(x.index if isinstance(x, pd.Series) else getattr(x, "columns", ()))
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
         if isinstance(y, str):
             raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
-        y = y if isinstance(y, pd.Series) else np.atleast_1d(np.squeeze(y))
+        if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or not y.ndim:
+            y = np.atleast_1d(np.squeeze(y))
         told = read_outputs(y, len(X), x, may_fail=True)
         failed = np.isnan(told)
         positions = asked_for.find(X, labels) if asked is None else asked_for.find_known(asked, "asked")
@@ -397,10 +396,11 @@ class Learner(Summarized):
             asked_for.warn_if_near(X, positions, labels)
         if not self.repeat:
             asked_for.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
-        if not failed.all():
-            self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
-            self._fits.refit()
-        asked_for.tell(X, positions, failed)
+        with self._state.all_or_nothing():
+            asked_for.tell(X, positions, failed)
+            if not failed.all():
+                self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
+                self._fits.refit()
 
     def correct(self, row: int, y: float) -> None:
         """Replace the output of a row of :attr:`X` that was told wrongly; NaN if that experiment failed.
@@ -408,9 +408,10 @@ class Learner(Summarized):
         The model is fitted anew. Points asked for since are not taken back. A ValueError if there is no such row.
         """
         self._fits.check_data()
-        self._state.correct(row, read_outputs(np.atleast_1d(y), 1, may_fail=True)[0])
+        with self._state.all_or_nothing():
+            self._state.correct(row, read_outputs(np.atleast_1d(y), 1, may_fail=True)[0])
+            self._fits.refit()
         self._fits.outliers.clear()
-        self._fits.refit()
 
     def forget(self, x: Any = None) -> None:
         """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.
@@ -529,7 +530,7 @@ class Learner(Summarized):
     def optimum(self, n_optima: int = 200) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
-        ``n_optima`` sample paths show this distribution; their hyperparameters are 20 draws from the fit.
+        ``n_optima`` sample paths show this distribution; their hyperparameters are up to 64 draws from the fit.
         """
         best = self._best()
         rest = self.domain, self._fits.success(), self.minimize, n_optima, self.random_seed

@@ -85,18 +85,24 @@ class FollowedModels:
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Replace the data of all models, or of none if one refuses them."""
-        before = self.X, self.y
-        changed: list[GPModel] = []
-        try:
+        # A user's own model may refuse data that others accept, such as any change to a constant X.
+        with self.all_or_nothing():
             for gpm in self.models.values():
                 gpm.set_data(X, y)
-                changed.append(gpm)
-        except ValueError:
-            # A user's own model may refuse data that others accept, such as any change to a constant X.
-            for gpm in changed:
-                gpm.set_data(*before)
-            raise
         return self
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Context that an interrupt or an error leaves with the data and last fits that were there before."""
+        data, tracks = (self.X, self.y), [(track, vars(track).copy()) for track in self.tracks.values()]
+        try:
+            yield
+        except BaseException:
+            for track, before in tracks:
+                vars(track).update(before)
+                if not all(map(np.array_equal, (track.gpm.X, track.gpm.y), data)):
+                    track.gpm.set_data(*data)
+            raise
 
     def start_anew(self) -> None:
         """Forget the last fits, from which the next would follow."""

@@ -22,7 +22,7 @@ from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
-_HYPERPARAMETERS, _FEATURES = 20, 1000
+_HYPERPARAMETERS, _FEATURES = 64, 1000
 # Rows, and inputs of rows, in a summary.
 _SHOWN = 5
 # Paths of each round of the test for stopping, and the share of delta's decisions that may be wrong by chance. The few
@@ -43,8 +43,9 @@ class Optimum(Summarized):
     samples : xarray.Dataset
         Maximisers ``x`` (path, input) of sample paths, draws of the maximum's place, and their heights ``f`` (path);
         after failed experiments those where success is at least as likely as failure.
-    regret : float
-        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths.
+    regret, regret_error : float
+        Expected difference between the best value of f and that at ``x``, in units of y: the mean over the paths, with
+        its standard error.
     """
 
     x: Any
@@ -52,6 +53,7 @@ class Optimum(Summarized):
     f_sd: float
     samples: xr.Dataset
     regret: float
+    regret_error: float
     fit: Fit | ModelAverage
     domain: Domain
     minimize: bool
@@ -74,7 +76,9 @@ class Optimum(Summarized):
             "recommended row": self.x.index[0] if pool is not None and isinstance(self.x, pd.DataFrame) else None,
             f"probable rows of the {what}": None if pool is None else self._probable_rows(),
             "f there": f"{plus_minus(self.f_mean, self.f_sd, digits=2)} (sd)",
-            f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": f"{self.regret:.2g}",
+            f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": plus_minus(
+                self.regret, self.regret_error
+            ),
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
         return Summary(f"Optimum: the {what} of f", facts, [table] if pool is None or len(widths) <= _SHOWN else [])
@@ -120,11 +124,15 @@ def find_optimum(
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
         short = _shortfalls(found, x)
+    # Paths of the same hyperparameters are no independent draws.
+    first = np.cumsum([0, *(len(o.maxima.X) for o in found[:-1])])
+    away = np.add.reduceat(short - short.mean(), first)
+    error = float(np.sqrt(np.square(away).sum() * len(found) / max(len(found) - 1, 1)) / len(short))
     p = predict(fit, x[None])
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
     regret = float(short.mean())
     sd = float(np.sqrt(p.f_variance[0]))
-    return Optimum(shown, float(p.f_mean[0]), sd, samples, regret, fit, domain, minimize)
+    return Optimum(shown, float(p.f_mean[0]), sd, samples, regret, error, fit, domain, minimize)
 
 
 def regret_is_small(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,16 @@ class Questions:
         self.told: list[Choice] = []
         self.failed: list[Choice] = []
 
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Context that an interrupt or an error leaves with everything as it was before."""
+        before = self.pending.copy(), self.told.copy(), self.failed.copy(), self.candidates.offered.copy()
+        try:
+            yield
+        except BaseException:
+            self.pending, self.told, self.failed, self.candidates.offered = before
+            raise
+
     def matrix(self, choices: Sequence[Choice]) -> np.ndarray:
         """Choices as a matrix (k, D)."""
         return np.reshape([choice.x for choice in choices], (-1, len(self.inputs)))
@@ -50,7 +61,8 @@ class Questions:
             # A row of a data frame.
             x = x.to_frame().T
         elif not isinstance(x, pd.DataFrame | xr.DataArray):
-            x = np.asarray(x)
+            # Masked arrays stay what they are.
+            x = np.asanyarray(x)
             x = x[:, None] if x.ndim == 1 and len(self.inputs) == 1 else np.atleast_2d(x)
         X = read_inputs(x, what, inputs=self.inputs)
         return X, list(x.index) if isinstance(x, pd.DataFrame) else None

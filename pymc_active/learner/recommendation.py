@@ -12,7 +12,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
-from pymc_active.support.user_warnings import RecommendationWarning, warn_user
+from pymc_active.support.user_warnings import RecommendationWarning, ScaleWarning, ignoring, warn_user
 
 # Candidates that show the range of a score.
 _PLACES = 256
@@ -46,7 +46,9 @@ def warn_if_far_above(
     fit: Fit | ModelAverage, best: np.ndarray, measured: np.ndarray, y: np.ndarray, minimize: bool
 ) -> None:
     """Warn if the best point (D,) is predicted to be far better than all measured ones (n, D) with outputs y (n,)."""
-    p = predict(fit, np.concatenate([best[None], measured]))
+    # Measured points far outside the bounds have been told of.
+    with ignoring(ScaleWarning):
+        p = predict(fit, np.concatenate([best[None], measured]))
     sign, mean = -1.0 if minimize else 1.0, p.f_mean.to_numpy()
     gain = float(sign * mean[0] - (sign * mean[1:]).max())
     # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.

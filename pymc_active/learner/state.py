@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,28 @@ class LearnerState:
     steps: list[int] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     revisions: set[str] = field(default_factory=set)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Context of a change of the data that an interrupt or an error leaves as it was before."""
+        before = {**vars(self), "steps": self.steps.copy()}
+        with self.subject.all_or_nothing(), self.questions.all_or_nothing():
+            try:
+                yield
+            except BaseException:
+                vars(self).update(before)
+                raise
+
+    @contextmanager
+    def choosing(self) -> Iterator[np.random.Generator]:
+        """Context of new questions, with the generator of choices: an interrupt or an error leaves none of them."""
+        before = self.rng.bit_generator.state
+        with self.questions.all_or_nothing():
+            try:
+                yield self.rng
+            except BaseException:
+                self.rng.bit_generator.state = before
+                raise
 
     def take_names(self, columns: Sequence) -> None:
         """Before there is a model, call inputs without names as the columns of the first table that is told."""

@@ -262,7 +262,10 @@ class ParticleFit(Fit):
         return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, self.evidence)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
-        """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them resampled."""
+        """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them.
+
+        Equally weighted ones are in random order, and the first are taken, whatever the seed.
+        """
         if method not in (None, "draws"):
             return self.modes_found.ensemble_by(method, draws, random_seed)
         swarm = self.swarm

@@ -69,7 +69,7 @@ def predict(
         Observations at ``X_new``, for their log density under the prediction.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit (by default all particles, or
-        128) and a seed.
+        128) and a seed. Equally weighted particles are in random order, and the first are taken, whatever the seed.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
 
 # Draws of the hyperparameters, which share the functions evenly.
-_HYPERPARAMETERS = 32
+_HYPERPARAMETERS = 64
 # Inputs with the correlations of so much fewer independent ones, beside as many independent inputs, are confounded.
 _SEPARATE = 0.6
 # Share of the variance of an input that others leave open, below which it counts as none: numbers may be rounded.
@@ -42,11 +42,11 @@ def sobol_indices(
 ) -> xr.Dataset:
     r"""Sobol' indices of the function behind the data, with credible intervals: which inputs explain its variance.
 
-    Draws are whole functions from the posterior, with their own hyperparameters, so the intervals include what is not
-    known about the function. It takes any kernel and mean, and independent inputs of any distribution. Where there are
-    few data, drawn functions vary more than f in ways that the kernel allows: with an ARD kernel, totals start high; an
-    embedding shares effects among the inputs, so those of the few that matter start low. Totals are averages of
-    squares: for an input that does not matter they come out near zero and never at it.
+    Draws are whole functions from the posterior, which share 64 draws of the hyperparameters evenly, so the intervals
+    include what is not known about the function. It takes any kernel and mean, and independent inputs of any
+    distribution. Where there are few data, drawn functions vary more than f in ways that the kernel allows: with an ARD
+    kernel, totals start high; an embedding shares effects among the inputs, so those of the few that matter start low.
+    Totals are averages of squares: for an input that does not matter they come out near zero and never at it.
 
     Parameters
     ----------

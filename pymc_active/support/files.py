@@ -63,8 +63,8 @@ def write(
     """Write a netCDF file, or leave the one that is there as it is.
 
     The file is flushed to the disk beside the old one, which it then replaces in one step: a reader sees a whole file.
-    Of files that this function wrote, only revisions that are ``known`` are replaced, another one is a FileExistsError;
-    by default all are. Raise ``format_version`` when files of this kind change. A missing folder is a
+    If revisions are ``known``, only these, netCDF files that this function did not write and empty ones are replaced;
+    anything else is a FileExistsError. Raise ``format_version`` when files of this kind change. A missing folder is a
     FileNotFoundError. Returns the new revision.
     """
     path = _resolved(path)
@@ -85,7 +85,10 @@ def write(
             file.write(_SEAL + revision.encode())
         _flush(part)
         with locked(path.with_name(f".{path.name}.lock")):
-            there = _revision(path.read_bytes()) if path.exists() else None
+            old = path.read_bytes() if path.exists() and known is not None else b""
+            there = _revision(old)
+            if old and there is None and not old.startswith(_HDF5):
+                raise FileExistsError(f"{path} is no saved run; it was left as it is: save under another name")
             if known is not None and there is not None and there not in {revision, *known}:
                 raise FileExistsError(
                     f"{path} holds a run that this one neither wrote nor loaded, such as what another process has told "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -78,20 +79,27 @@ def _without_numbers(X: Any) -> str:
 
 
 def as_floats(values: Any) -> np.ndarray:
-    """An array of floats; missing values of pandas and masked ones of NumPy become NaN."""
+    """An array of floats; missing values of pandas and masked ones of NumPy become NaN.
+
+    A TypeError for dates, also within objects, for complex numbers, and for None outside of pandas.
+    """
     is_frame = isinstance(values, pd.DataFrame)
     for column, dtype in values.dtypes.items() if is_frame else [(None, getattr(values, "dtype", None))]:
         if _is_date(dtype):
             # As floats they would count from 1970, in a unit that depends on the table.
             raise TypeError(f"dates are not numbers; {_as_days(column, isinstance(dtype, pd.PeriodDtype))}")
+    for _, column in values.items() if is_frame else [(None, values)]:
+        _check_objects(column)
     if isinstance(values, pd.DataFrame | pd.Series):
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.filled(values.astype(float), np.nan)
     if isinstance(values, xr.DataArray):
         values = values.to_numpy()
-    if values is None or np.iscomplexobj(values):
-        raise TypeError("no numbers" if values is None else "complex numbers")
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers")
+    if _are_objects(values):
+        values = np.where(pd.isna(values), np.nan, values)
     try:
         return np.asarray(values, dtype=float)
     except OverflowError:
@@ -99,7 +107,24 @@ def as_floats(values: Any) -> np.ndarray:
 
 
 def _is_date(dtype: Any) -> bool:
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _is_date(dtype.categories.dtype)
     return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
+
+
+def _are_objects(values: Any) -> bool:
+    return isinstance(values, np.ndarray | pd.Series) and values.dtype.kind == "O"
+
+
+def _check_objects(values: Any) -> None:
+    """Raise a TypeError for dates and, outside of pandas, None, which a conversion would take for numbers and NaN."""
+    if not (values is None or _are_objects(values) or isinstance(values, list | tuple)):
+        return
+    elements = np.asarray(values, dtype=object).ravel().tolist()
+    if any(isinstance(one, date | timedelta | np.datetime64 | np.timedelta64) for one in elements):
+        raise TypeError("dates are not numbers; write e.g. days since the first")
+    if not isinstance(values, pd.Series) and any(one is None for one in elements):
+        raise TypeError("None is no number, and stands for no failed experiment: write float('nan') for one")
 
 
 def _as_days(column: Any, is_period: bool) -> str:
@@ -120,8 +145,12 @@ def read_numbers(values: Any, name: str) -> np.ndarray:
 def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bool = False) -> np.ndarray:
     """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``.
 
-    With ``may_fail``, NaN is a failed measurement and allowed.
+    A table or matrix of one column is a vector. With ``may_fail``, NaN is a failed measurement and allowed.
     """
+    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    elif isinstance(y, xr.DataArray) and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
     try:
         values = as_floats(y)
     except (TypeError, ValueError) as error:
@@ -158,8 +187,10 @@ def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
 def check_rows(X: Any, y: Any, what: str = "y") -> None:
     """Raise a ValueError if a data frame and a series have different row labels, or another order of these.
 
-    Counted rows, 0, 1, ..., have no labels, unless ``y`` has the same numbers in another order.
+    So do DataArrays with a coordinate of their rows. Counted rows, 0, 1, ..., have no labels, unless ``y`` has the same
+    numbers in another order.
     """
+    X, y = _with_index(X), _with_index(y)
     if not isinstance(X, pd.DataFrame) or not isinstance(y, pd.Series) or X.index.equals(y.index):
         return
     counted = pd.RangeIndex(len(y))
@@ -171,6 +202,13 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
     problem = f"row {row} is {X.index[row]!r} in X and {y.index[row]!r} in {what}"
     advice = f"Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
     raise ValueError(f"the rows of X and of {what} have different labels: {problem}. {advice}")
+
+
+def _with_index(values: Any) -> Any:
+    """A DataArray whose rows have a coordinate as a data frame or Series; anything else as it is."""
+    if not isinstance(values, xr.DataArray) or not 0 < values.ndim <= 2 or values.dims[0] not in values.coords:
+        return values
+    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values.to_numpy(), values.indexes[values.dims[0]])
 
 
 def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -326,22 +364,32 @@ def _column_labels(X: Any) -> list | None:
 def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
     """X with the columns of a data frame or DataArray in the order of a model's inputs; anything else as it is.
 
-    Raises a ValueError if the names of both are text, and differ. Numbers that differ are taken for mere positions.
+    Raises a ValueError if the names of both differ; numbers as text, as a file has them, are the same names. Counted
+    columns, 0, 1, ..., have no names.
     """
-    labels, inputs = _column_labels(X), list(inputs)
-    if labels is None or labels == inputs or np.ndim(X) != 2:
+    names, known = _column_labels(X), list(inputs)
+    if names is None or names == known or np.ndim(X) != 2:
         return X
-    if len(labels) == len(inputs) and set(labels) == set(inputs):
-        order = [labels.index(name) for name in inputs]
+    labels, wanted = [_as_text(name) for name in names], [_as_text(name) for name in known]
+    if len(labels) == len(wanted) and set(labels) == set(wanted):
+        order = [labels.index(name) for name in wanted]
         return X.iloc[:, order] if isinstance(X, pd.DataFrame) else X[:, order]
-    if all(isinstance(name, str) for name in (*labels, *inputs)):
-        missing = [name for name in inputs if name not in labels]
-        unknown = [name for name in labels if name not in inputs]
-        differences = {"missing": missing, "unknown": unknown, "twice": [n for n in inputs if labels.count(n) > 1]}
-        found = "; ".join(f"{word}: {', '.join(names[:5])}" for word, names in differences.items() if names)
-        remedy = f": write {what}[{inputs}]" if not missing and len(inputs) <= 5 else ""
-        raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found}){remedy}")
-    return X
+    if names == list(range(len(names))) or known == list(range(len(known))):
+        return X
+    missing = [name for name in wanted if name not in labels]
+    unknown = [name for name in labels if name not in wanted]
+    differences = {"missing": missing, "unknown": unknown, "twice": [n for n in wanted if labels.count(n) > 1]}
+    found = "; ".join(f"{word}: {', '.join(names[:5])}" for word, names in differences.items() if names)
+    remedy = f": write {what}[{known}]" if not missing and len(known) <= 5 else ""
+    raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found}){remedy}")
+
+
+def _as_text(name: Any) -> str:
+    """The name of a column; of a number, the same whether it is a whole number, a float or text."""
+    try:
+        return f"{float(name):.15g}"
+    except (TypeError, ValueError):
+        return str(name)
 
 
 def input_labels(X: Any, n_inputs: int, bounds: Any = None) -> list:

@@ -17,7 +17,8 @@ _told: WeakSet[Executor] = WeakSet()
 class Call[Result]:
     """One call in another process or thread, of a function without side effects.
 
-    If the executor is broken, say because a worker was killed, it is made here, with one ExecutionWarning.
+    If the executor is broken, say because a worker was killed, or shut down, it is made here, with one
+    ExecutionWarning.
     """
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
@@ -25,7 +26,7 @@ class Call[Result]:
         self._future: Future[Result] | None = None
         try:
             self._future = executor.submit(_call, function, *arguments)
-        except BrokenExecutor as error:
+        except RuntimeError as error:
             _tell(executor, error)
 
     def result(self) -> Result:
@@ -65,12 +66,11 @@ def _call(function: Callable, *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def _tell(executor: Executor, error: BrokenExecutor) -> None:
+def _tell(executor: Executor, error: RuntimeError) -> None:
     if executor in _told:
         return
     _told.add(executor)
-    problem = (
-        f"the {type(executor).__name__} is broken: a worker was killed or did not start ({str(error).rstrip('.')})"
-    )
+    what = "is broken: a worker was killed or did not start" if isinstance(error, BrokenExecutor) else "is shut down"
+    problem = f"the {type(executor).__name__} {what} ({str(error).rstrip('.')})"
     effect = "The work is done in this process, slower and with the same result"
     warn_user(f"{problem}. {effect}. Pass a new executor, or set learner.executor", ExecutionWarning)

@@ -1,0 +1,142 @@
+"""Verbs of a learner are all or nothing, whenever somebody interrupts them, and copies go their own way."""
+
+import copy
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import pymc_active as pma
+
+BOX = [(0.0, 5.0)] * 2
+X = np.random.default_rng(0).uniform(0, 5, (8, 2))
+POOL = np.random.default_rng(1).uniform(0, 5, (20, 2))
+
+
+def truth(x):
+    return np.sin(np.asarray(x)[:, 0])
+
+
+def learner(several=False, **keywords):
+    where = {"pool": POOL} if keywords.pop("has_pool", True) else {"bounds": BOX}
+    models = [pma.ard_gp(X, truth(X), kernel=kernel, bounds=BOX) for kernel in ("ExpQuad", "Matern32")[: 1 + several]]
+    return pma.Learner(models if several else models[0], random_seed=1, **where, **keywords)
+
+
+def known(active):
+    """Everything that was asked and told."""
+    ledger = [[tuple(choice.x) for choice in part] for part in vars(active._questions).values() if _is_ledger(part)]
+    return active.X.tolist(), active.y.tolist(), ledger, np.array(active._questions.candidates.offered).tolist()
+
+
+def _is_ledger(part):
+    return isinstance(part, list) and (not part or hasattr(part[0], "x"))
+
+
+class Interrupt:
+    """Raise a KeyboardInterrupt at the n-th line that the package executes in ``learner`` and ``models``."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __enter__(self):
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def trace(self, frame, event, _):
+        name = frame.f_code.co_filename
+        if "pymc_active/learner/" not in name and "pymc_active/models/" not in name:
+            return None
+        if frame.f_code.co_name in ("all_or_nothing", "choosing"):
+            # What they do takes microseconds, and nothing has changed when they begin.
+            return None
+        if event == "line":
+            self.n -= 1
+            if not self.n:
+                raise KeyboardInterrupt
+        return self.trace
+
+
+VERBS = {
+    "tell": (False, lambda active: active.tell(active.pending, truth(active.pending))),
+    "tell of a failure": (False, lambda active: active.tell(active.pending, [1.0, np.nan])),
+    "tell several models": (True, lambda active: active.tell(active.pending, truth(active.pending))),
+    "correct": (False, lambda active: active.correct(2, 0.5)),
+    "correct to a failure": (False, lambda active: active.correct(2, np.nan)),
+}
+
+
+@pytest.mark.parametrize(("several", "verb"), VERBS.values(), ids=VERBS)
+def test_what_is_told_is_told_wholly_or_not_at_all(several, verb):
+    start = learner(several)
+    start.expect(POOL[:2])
+    done = copy.deepcopy(start)
+    verb(done)
+    before, after = known(start), known(done)
+    assert before != after
+    outcomes, n = set(), 0
+    while True:
+        n += 1
+        active = copy.deepcopy(start)
+        try:
+            with Interrupt(n):
+                verb(active)
+            break
+        except KeyboardInterrupt:
+            outcomes.add(known(active) == after)
+            assert known(active) in (before, after)
+            active._fits.check_data()
+    assert n > 10
+    assert False in outcomes
+
+
+@pytest.mark.parametrize("has_pool", [True, False])
+def test_questions_that_nobody_saw_are_not_asked(has_pool, monkeypatch):
+    expected = learner(has_pool=has_pool).ask(3)
+    active, choose = learner(has_pool=has_pool), pma.Learner._choose
+    calls = []
+
+    def tired(self, rng):
+        calls.append(rng.uniform())
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return choose(self, rng)
+
+    before = known(active)
+    monkeypatch.setattr(pma.Learner, "_choose", tired)
+    with pytest.raises(KeyboardInterrupt):
+        active.ask(3)
+    monkeypatch.undo()
+    assert known(active) == before
+    assert_array_equal(active.ask(3), expected)
+    assert len(active.pending) == 3
+
+
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, lambda active: pickle.loads(pickle.dumps(active))])
+def test_a_copy_goes_its_own_way_and_leaves_the_workers(made):
+    with ThreadPoolExecutor(1) as executor:
+        active = learner(several=True, executor=executor)
+        other = made(active)
+    assert other.executor is None
+    other.correct(0, 7.0)
+    other.expect(POOL[:1])
+    assert active.y[0] == truth(X)[0]
+    assert len(active.pending) == 0
+
+
+@pytest.mark.slow
+def test_a_learner_goes_on_when_its_workers_are_gone():
+    expected = learner(several=True)
+    expected.tell(POOL[:1], truth(POOL[:1]))
+    with ThreadPoolExecutor(1) as executor:
+        active = learner(several=True, executor=executor)
+        active.tell(POOL[:1], truth(POOL[:1]))
+    with pytest.warns(pma.ExecutionWarning, match="the ThreadPoolExecutor is shut down .* set learner.executor"):
+        found = active.fit.probability
+    assert_array_equal(found, expected.fit.probability)
