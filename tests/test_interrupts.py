@@ -130,6 +130,12 @@ def test_a_copy_goes_its_own_way_and_leaves_the_workers(made):
     assert len(active.pending) == 0
 
 
+@pytest.mark.parametrize("name", ["bounds", "pool", "minimise"])
+def test_what_a_learner_does_not_have_cannot_be_set(name):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+        setattr(learner(), name, True)
+
+
 @pytest.mark.slow
 def test_a_learner_goes_on_when_its_workers_are_gone():
     expected = learner(several=True)

@@ -65,6 +65,18 @@ def test_numbered_columns_are_the_same_as_text():
             gpm.set_data(table.set_axis(names, axis=1), [1.0, 2.0, 3.0])
 
 
+def test_columns_of_several_levels_are_named_by_text():
+    columns = pd.MultiIndex.from_tuples([("heat", "C"), ("time", "h")])
+    table = pd.DataFrame([[0.1, 0.2], [0.3, 0.9], [0.5, 0.4]], columns=columns)
+    gpm = pma.ard_gp(table, [1.0, 2.0, 3.0])
+    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
+    assert pma.relevance(fit).input.to_numpy().tolist() == ["('heat', 'C')", "('time', 'h')"]
+    gpm.set_data(table.iloc[:, ::-1], [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(gpm.X, table)
+    with pytest.raises(ValueError, match="columns, in any order"):
+        gpm.set_data(table.set_axis(["heat", "time"], axis=1), [1.0, 2.0, 3.0])
+
+
 def test_new_data_may_have_their_columns_in_another_order(fit):
     gpm = pma.ard_gp(X, y)
     gpm.set_data(SWAPPED, np.arange(6))

@@ -140,6 +140,8 @@ class Learner(Summarized):
     47
     """
 
+    __slots__ = ("__weakref__", "_fits", "_questions", "_state", "_verification")
+
     @checked
     def __init__(
         self,
@@ -375,8 +377,7 @@ class Learner(Summarized):
         pending ones, and of answers that came before. Results told together are one step for the fit, which is faster
         than telling them one by one.
 
-        A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and a TypeError for None;
-        nothing is added then.
+        A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes; then nothing is added.
         """
         asked_for = self._questions
         self._state.take_names(x.index if isinstance(x, pd.Series) else getattr(x, "columns", ()))
@@ -462,11 +463,10 @@ class Learner(Summarized):
     def save(self, path: str | os.PathLike) -> None:
         """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
 
-        The file contains no code, and ArviZ can open it: ``observed_data``, ``constant_data``, ``design`` as in
-        :meth:`to_datatree`, the candidates, the pending points, and the last fit of each model. It is netCDF. An
-        existing file stays intact until the new one is complete; a FileExistsError if it holds a run that this learner
-        neither wrote nor loaded, such as what another process has saved meanwhile. A ValueError for labels of columns
-        or rows other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
+        The file is netCDF without code, which ArviZ can open: ``observed_data``, ``constant_data``, ``design`` as in
+        :meth:`to_datatree`, the candidates, the pending points, the last fit of each model. An older one stays intact
+        until it is complete; a FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
+        ValueError for labels other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         """
         self._fits.check_data()
         revisions = self._state.revisions

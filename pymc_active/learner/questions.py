@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.tables import read_inputs
+from pymc_active.support.tables import read_inputs, warn_if_far_outside
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
@@ -179,6 +179,9 @@ class Questions:
         rows = self.candidates.find(X)
         if -1 in rows and not isinstance(self.candidates, Box):
             raise ValueError(f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result")
+        if isinstance(self.candidates, Box):
+            low, high = self.candidates.limits
+            warn_if_far_outside(X, low, high, self.inputs, "x", "it counts as measured there")
         for row, point in zip(rows, X, strict=True):
             self.ask(Choice(point, row, np.nan))
 

@@ -110,6 +110,8 @@ def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
     path = _resolved(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name the file that was saved in it")
     contents = path.read_bytes()
     if not contents.startswith(_HDF5) and _SEAL not in contents[-_SEALED:]:
         raise ValueError(f"{path.name} is not a saved run, which is a netCDF file: name the file that was saved")

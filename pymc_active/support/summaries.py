@@ -71,6 +71,8 @@ def formatted(frame: pd.DataFrame, formats: Mapping[str, str]) -> pd.DataFrame:
 class Summarized:
     """Base of results that describe themselves: one :class:`Summary` for the prompt and for notebooks."""
 
+    __slots__ = ()
+
     @abstractmethod
     def _summary(self) -> Summary:
         """What to show. It must be cheap: nothing is fitted for it."""

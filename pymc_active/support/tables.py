@@ -352,9 +352,9 @@ def name_of_input(label: Any) -> str:
 
 
 def _column_labels(X: Any) -> list | None:
-    """Names of the columns of a data frame or DataArray, or None."""
+    """Names of the columns of a data frame or DataArray, or None; of several levels as text."""
     if isinstance(X, pd.DataFrame):
-        return list(X.columns)
+        return [str(name) if isinstance(name, tuple) else name for name in X.columns]
     if isinstance(X, pd.Series):
         return [X.name] if isinstance(X.name, str) else None
     is_named = isinstance(X, xr.DataArray) and X.ndim == 2 and X.dims[-1] in X.coords
