@@ -75,8 +75,8 @@ class Table(NamedTuple):
             )
         else:
             problem += (
-                "; write a result as a plain number, such as 1234.5; leave the cell empty if there is none yet, or write "
-                "'failed' if there never will be"
+                "; write a result as a plain number, such as 1234.5; leave the cell empty if there is none yet, or "
+                "write 'failed' if there never will be"
             )
             if cell.startswith(("<", ">")):
                 problem += "; of a detection limit write about half of it, as a value: a failure would be avoided"

@@ -20,6 +20,8 @@ from pymc_active.support.tables import read_inputs, read_outputs
 
 # Points between two numbers, to the side and up: as much as one of three digits needs.
 _ROOM = (16, 11)
+# Part of the height of an axes above which a number is below its point.
+_TOP = 0.94
 # Points along an input at which its effect is looked for.
 _STEPS = 12
 # A slice through more other inputs does not name them.
@@ -132,5 +134,7 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool, c
             if (np.abs(at[shown] - at[i]) > _ROOM).any(axis=1).all():
                 shown.append(i)
         for i in reversed(shown):
-            # Above the ring: neighbours of an optimum are beside it.
-            note_on_map(ax, str(i + 1), (x[rows[i]], y[rows[i]]), (0, 7), ha="center", fontsize=8)
+            place = x[rows[i]], y[rows[i]]
+            is_at_top = ax.transAxes.inverted().transform(ax.transData.transform(place))[1] > _TOP
+            # Above the ring, since neighbours of an optimum are beside it, but not over the legend.
+            note_on_map(ax, str(i + 1), place, (0, -15 if is_at_top else 7), ha="center", fontsize=8)
