@@ -636,6 +636,10 @@ def test_a_reference_that_misses_mass_is_not_believed(longer):
     other["evidence"].dataset = dataset
     assert "lower evidence than the fit and misses a part" in verdict_on_fit(other)
     assert "make the reference longer (n_particles)" in verdict_on_fit(other)
+    for error, doubts in ((0.1, False), (0.3, True)):
+        dataset["log_evidence"], dataset["standard_error"] = ("estimator", [-3.0, -3.0]), ("estimator", [0.1, error])
+        other["evidence"].dataset = dataset
+        assert ("its log evidence is known to 0.3 nats only" in verdict_on_fit(other)) == doubts
     other = longer.copy(deep=True)
     other.attrs["doubts"] = "few families"
     assert "doubtful itself: few families." in verdict_on_fit(other)

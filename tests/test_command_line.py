@@ -854,7 +854,7 @@ HEADER = "sample,moisture,density,fat\n"
         (HEADER + ",50,1.05,20\n", "line 2 has no 'sample', which --id says names the rows: give it one"),
         (
             HEADER + '1,50,1.05,20\n2,"50,1.05,21\n3,50,1.05,22\n',
-            "from line 3 on (unexpected end of data): look for a quotation mark",
+            'line 3: a quotation mark (") begins a cell, and none ends it',
         ),
         (HEADER + "1,50,1,05,20\n", "line 2: 5 cells under 4 columns; if the commas of decimal numbers"),
         (HEADER + "1,50,1.05,inf\n", "holds 'inf', which is no number"),

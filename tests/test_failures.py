@@ -190,6 +190,27 @@ def test_infinite_results_are_no_failures(y):
     assert len(active.failures) == 0
 
 
+@pytest.mark.parametrize("random_seed", range(3))
+def test_what_worked_is_likelier_to_work_than_what_failed(random_seed):
+    """A single restart ended at a mode that says the opposite."""
+    pool = np.linspace(-1, 1, 21)[:, None]
+    gpm = pma.ard_gp(pool[[5, 15]], [1.0, 0.9], bounds=[(-1, 1)])
+    active = Learner(gpm, "maximum", pool=pool, random_seed=random_seed)
+    active.tell(pool[[10, 19]], [np.nan, np.nan])
+    worked, failed = np.split(active.success_probability(pool[[5, 15, 10, 19]]), 2)
+    assert failed.max() < 0.4 < 0.6 < worked.min()
+    # Whatever the classifier says of new experiments, what has failed is not the place of the maximum.
+    assert active.optimum(50).row_probabilities()[[10, 19]].sum() == 0
+
+
+def test_where_results_are_likely_is_known_at_what_was_tried():
+    X = np.array([[0.0], [0.5], [1.0], [0.5]])
+    success = Success(X, np.array([False, True, True, False]), np.array([0.0]), np.array([1.0]), 1)
+    assert success.is_likely(X[:3]).tolist() == [True, True, False]
+    new = np.array([[0.3], [0.9]])
+    assert_array_equal(success.is_likely(new), success(new) >= np.log(0.5))
+
+
 def test_none_is_no_failure():
     active = learner(failures=())
     told = active.X, active.y

@@ -998,7 +998,7 @@ def test_files_that_are_no_runs_or_beyond_reading_are_replaced(tmp_path):
 def test_a_file_of_something_else_is_left_as_it_is(tmp_path):
     path = tmp_path / "measurements.csv"
     path.write_text("a,y\n1,2\n")
-    with pytest.raises(FileExistsError, match=r"measurements.csv is no saved run; it was left as it is"):
+    with pytest.raises(FileExistsError, match=r"measurements.csv is not a saved run; it was left as it is"):
         learner().save(path)
     assert path.read_text() == "a,y\n1,2\n"
 

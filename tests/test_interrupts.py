@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -134,6 +135,26 @@ def test_a_copy_goes_its_own_way_and_leaves_the_workers(made):
 def test_what_a_learner_does_not_have_cannot_be_set(name):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
         setattr(learner(), name, True)
+
+
+class Refusing(ThreadPoolExecutor):
+    def submit(self, *_):
+        raise RuntimeError("no licence for workers")
+
+
+def test_what_else_an_executor_raises_is_raised():
+    with Refusing(1) as executor, pytest.raises(RuntimeError, match="no licence"):
+        _ = learner(several=True, executor=executor).fit
+
+
+def test_names_of_a_table_that_was_refused_are_not_taken():
+    active = pma.Learner(None, bounds=BOX, random_seed=1)
+    for wrong in (None, "none"):
+        with pytest.raises(TypeError):
+            active.tell(pd.DataFrame([[1.0, 2.0]], columns=["tmp", "b"]), wrong)
+    active.tell(pd.DataFrame([[1.0, 2.0]], columns=["a", "b"]), 1.0)
+    active.tell(pd.DataFrame([[3.0, 1.0]], columns=["b", "a"]), 2.0)
+    assert_array_equal(active.X, [[1.0, 2.0], [1.0, 3.0]])
 
 
 @pytest.mark.slow

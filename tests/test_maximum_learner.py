@@ -398,6 +398,22 @@ def test_a_kernel_without_second_derivatives_is_refused_in_a_box_only(where):
 # Stopping.
 
 
+@pytest.mark.parametrize("priors", [None, {"log_lengthscale": -1.0, "log_outputscale": 0.0, "log_noise": -3.0}])
+def test_the_error_of_a_regret_is_its_scatter(priors):
+    """Over seeds, with hyperparameters drawn and fixed."""
+    pool = np.linspace(-1, 1, 101)[:, None]
+    gpm = pma.ard_gp(pool[[5, 40, 80]], [0.2, -0.4, 0.5], priors=priors)
+    active = pma.Learner(gpm, "maximum", pool=pool, random_seed=0)
+    found = []
+    for seed in range(12):
+        active._state.random_seed = seed
+        found.append(active.optimum(n_optima=60))
+    regret, error = np.transpose([(one.regret, one.regret_error) for one in found])
+    # Draws of the hyperparameters are the same for all seeds, so that they scatter less.
+    assert regret.std() < 2 * error.mean()
+    assert error.mean() < (2.5 if priors else 10) * regret.std()
+
+
 def test_a_run_stops_when_the_regret_is_known_to_be_small():
     active = learner(np.linspace(-2.7, 2.5, 7)[:, None], criterion=None)
     assert not active.stop(0.05)

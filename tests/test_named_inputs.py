@@ -59,10 +59,37 @@ def test_numbered_columns_are_the_same_as_text():
         gpm.set_data(table[[852, 850]].set_axis(names, axis=1), [1.0, 2.0, 3.0])
         np.testing.assert_array_equal(gpm.X, table)
     # Counted columns have no names.
-    gpm.set_data(table.set_axis([0, 1], axis=1), [1.0, 2.0, 3.0])
+    for names in ([0, 1], [1, 2]):
+        gpm.set_data(table.set_axis(names, axis=1), [1.0, 2.0, 3.0])
     for names in ([1850, 1852], ["a", 850]):
         with pytest.raises(ValueError, match=r"columns, in any order \(missing: .*852; unknown: .*"):
             gpm.set_data(table.set_axis(names, axis=1), [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "columns"),
+    [
+        (["1_1", "11"], ["11", "1_1"]),
+        (["1", "1.0"], ["1.0", "1"]),
+        ([10**16 + 1, 10**16], [10**16, 10**16 + 1]),
+        ([10**400, 1], ["1", str(10**400)]),
+        (["inf", "1e400"], ["1e400", "inf"]),
+    ],
+)
+def test_names_that_look_like_numbers_stay_distinct(inputs, columns):
+    gpm = pma.ard_gp(pd.DataFrame([[0.1, 0.2], [0.3, 0.9]], columns=inputs), [1.0, 2.0])
+    gpm.set_data(pd.DataFrame([[0.2, 0.1], [0.9, 0.3]], columns=columns), [1.0, 2.0])
+    np.testing.assert_array_equal(gpm.X, [[0.1, 0.2], [0.3, 0.9]])
+
+
+def test_a_pool_is_read_by_the_numbers_that_name_the_inputs():
+    table = pd.DataFrame([[0.1, 0.2], [0.3, 0.9], [0.5, 0.4]], columns=[850, 900])
+    for names in ([900, 850], ["900", "850"]):
+        pool = table[[900, 850]].set_axis(names, axis=1)
+        active = pma.Learner(pma.ard_gp(table, [1.0, 2.0, 3.0]), pool=pool, criterion="random")
+        np.testing.assert_array_equal(active._questions.candidates.X, table)
+        active.tell(pd.DataFrame([[0.2, 0.7]], columns=[850, 900]), 1.0)
+        np.testing.assert_array_equal(active.X[-1], [0.2, 0.7])
 
 
 def test_columns_of_several_levels_are_named_by_text():

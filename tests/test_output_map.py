@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import multivariate_normal, yeojohnson
@@ -235,6 +236,27 @@ def test_a_kernel_search_goes_on_with_logarithms_where_changes_multiply(multipli
     # What is said of y itself is of y itself.
     assert multiplied.stopped == "depth 2 reached"
     np.testing.assert_array_equal(multiplied.best.y, np.exp(ADDED))
+
+
+def test_the_mean_of_an_output_is_that_of_a_log_normal():
+    noise, log = np.random.default_rng(1), pma.OutputMap("log")
+    fit = fitted(lambda X: np.exp(smooth(X) + noise.normal(size=len(X))), 30)
+    X = np.zeros((1, 2))
+    logs = pma.fit_laplace(pma.ard_gp(fit.X, log(fit.y), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
+    found, p = log.predict(logs, X, method="map"), pma.predict(logs, X, method="map")
+    for name, variance in (("f", p.f_variance), ("y", p.y_variance)):
+        mean, sd = p.f_mean.item(), np.sqrt(variance.item())
+        assert found[f"{name}_mean"].item() == pytest.approx(np.exp(mean + sd**2 / 2), rel=0.03)
+    assert found.y_mean > 1.1 * found.f_mean
+
+
+def test_an_output_that_a_logarithm_cannot_be_has_no_density():
+    fit, log = fitted(lambda X: np.exp(smooth(X)), 12), pma.OutputMap("log")
+    X = np.zeros((2, 2))
+    for y in (np.array([0.0, 1.0]), pd.DataFrame({"y": [0.0, 1.0]})):
+        found = log.predict(fit, X, y_new=y).y_log_density
+        assert found[0] == -np.inf
+        assert found[1].item() == pytest.approx(log.predict(fit, X[:1], y_new=[1.0]).y_log_density.item())
 
 
 @pytest.mark.slow

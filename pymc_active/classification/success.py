@@ -22,8 +22,10 @@ _LOG_OUTPUTSCALE = 2.0, 1.0
 _MOST_INPUTS = 20
 # Expectation propagation is more accurate than Laplace's method; with more points it takes seconds.
 _MOST_POINTS = 100
-# Smallest log probability.
-_SMALLEST = -100.0
+# One restart alone may end at a mode at which points that failed are likelier to work than those that did.
+_RESTARTS = 4
+# Smallest log probability, and that of one half.
+_SMALLEST, _EVEN_ODDS = -100.0, np.log(0.5)
 
 
 class Success:
@@ -35,6 +37,7 @@ class Success:
 
     def __init__(self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int):
         self.n_points, self._points, half = len(X), (X.tobytes(), failed.tobytes()), (high - low) / 2
+        self.worked, self._failed = X[~failed], X[failed]
         self._x_map = Affine((low + high) / 2, np.where(half > 0, half, 1.0))
         priors = {"log_outputscale": pm.Normal.dist(*_LOG_OUTPUTSCALE)}
         if len(low) > _MOST_INPUTS:
@@ -43,7 +46,9 @@ class Success:
         approximation: Literal["ep", "laplace"] = "ep" if len(X) <= _MOST_POINTS else "laplace"
         # It weighs a criterion, and its values are probabilities however doubtful it is.
         with ignoring(DoubtfulFitWarning), one_blas_thread():
-            fit = fit_probit(gp, approximation=approximation, n_restarts=1, random_seed=random_seed, progressbar=False)
+            fit = fit_probit(
+                gp, approximation=approximation, n_restarts=_RESTARTS, random_seed=random_seed, progressbar=False
+            )
             self._posterior = gp.posterior(approximation)
             self._members = [(theta, self._posterior.latent(theta)) for theta in fit.thetas]
 
@@ -58,6 +63,11 @@ class Success:
             for rows in blocks(len(X), self.n_points):
                 values[rows] = _mean([log_ndtr(m / np.sqrt(1 + v)) for m, v in self._moments(scaled[rows])])
         return values
+
+    def is_likely(self, X: np.ndarray) -> np.ndarray:
+        """Whether success is at least as likely as failure at points (m, D), or known of them, (m,)."""
+        worked, failed = (_are_among(X, points) for points in (self.worked, self._failed))
+        return worked | ~failed & (self(X) >= _EVEN_ODDS)
 
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and its derivatives in the inputs (m, D)."""
@@ -76,6 +86,14 @@ class Success:
 
     def _moments(self, scaled: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         return [self._posterior.moments(*member, scaled) for member in self._members]
+
+
+def _are_among(X: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Which rows of X (m, D) are points (k, D), (m,)."""
+    found = np.zeros(len(X), bool)
+    for point in points:
+        found |= (X == point).all(1)
+    return found
 
 
 def _mean(logs: list[np.ndarray]) -> np.ndarray:

@@ -94,12 +94,16 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
     if Path(path).suffix.lower() in (".ods", ".xls", ".xlsm", ".xlsx"):
         raise ValueError(f"{name} is a spreadsheet: save it as 'CSV UTF-8', and pass that file")
     # Unlike pandas' reader, Python's gives the line of each row, and leaves names of columns as they are.
-    records: list[tuple[int, list[str]]] = []
+    records, before = [], 0
     try:
         with open(path, encoding=encoding, newline="") as file:
-            reader = csv.reader(file, delimiter=settings.separator, skipinitialspace=True, strict=True)
-            for record in reader:
-                records.append((reader.line_num, [cell.strip() for cell in record]))
+            text = list(file)
+        reader = csv.reader(text, delimiter=settings.separator, skipinitialspace=True)
+        for record in reader:
+            if reader.line_num > before + 1 and "".join(text[before : reader.line_num]).count('"') % 2:
+                raise ValueError(f'{name}, line {before + 1}: a quotation mark (") begins a cell, and none ends it')
+            records.append((reader.line_num, [cell.strip() for cell in record]))
+            before = reader.line_num
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {path}") from None
     except IsADirectoryError:
@@ -110,9 +114,7 @@ def read_table(path: str | os.PathLike, settings: Settings) -> Table:
         advice = "save it as 'CSV UTF-8', or pass --encoding, e.g. --encoding cp1252 for a file from Excel"
         raise ValueError(f"{name} is not text in {encoding.removesuffix('-sig')}: {advice}") from None
     except csv.Error as error:
-        line = records[-1][0] + 1 if records else 1
-        advice = 'look for a quotation mark (") that begins a cell and does not end it'
-        raise ValueError(f"{name} cannot be read from line {line} on ({error}): {advice}") from None
+        raise ValueError(f"{name} is no CSV file: {error}") from None
     lines = {line: cells for line, cells in records if any(cells)}
     # Excel's own way to name the separator.
     lines = {line: cells for line, cells in lines.items() if not (line == 1 and cells[0].lower().startswith("sep="))}

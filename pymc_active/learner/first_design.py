@@ -68,11 +68,11 @@ class FirstDesign:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Context that an interrupt or an error leaves with the results that were there before."""
-        before = self.X, self.y
+        before = vars(self).copy()
         try:
             yield
         except BaseException:
-            self.X, self.y = before
+            vars(self).update(before)
             raise
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | FollowedModels:

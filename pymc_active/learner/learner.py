@@ -354,7 +354,7 @@ class Learner(Summarized):
             for _ in range(n):
                 choices.append(self._choose(rng))
                 asked.ask(choices[-1])
-        return asked.candidates.show(choices)
+            return asked.candidates.show(choices)
 
     def _choose(self, rng: np.random.Generator) -> Choice:
         asked = self._questions
@@ -380,12 +380,11 @@ class Learner(Summarized):
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes; then nothing is added.
         """
         asked_for = self._questions
-        self._state.take_names(x.index if isinstance(x, pd.Series) else getattr(x, "columns", ()))
         X, labels = asked_for.read(x, "x")
         self._fits.check_data()
         if isinstance(y, str):
             raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
-        if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or not y.ndim:
+        if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or y.shape not in ((len(X),), (len(X), 1)):
             y = np.atleast_1d(np.squeeze(y))
         told = read_outputs(y, len(X), x, may_fail=True)
         failed = np.isnan(told)
@@ -398,6 +397,7 @@ class Learner(Summarized):
         if not self.repeat:
             asked_for.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         with self._state.all_or_nothing():
+            self._state.take_names(x.index if isinstance(x, pd.Series) else getattr(x, "columns", ()))
             asked_for.tell(X, positions, failed)
             if not failed.all():
                 self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))

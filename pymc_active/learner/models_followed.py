@@ -126,8 +126,8 @@ class FollowedModels:
         n = len(self.y)
         self._follow(self.tracks, seed, executor, anew)
         if not anew and self.explore_every and n - self.explored >= self.explore_every:
-            self.explored = n
             self._explore(seed, executor)
+            self.explored = n
         average = self.average()
         self.probabilities[n] = average.probability
         return average

@@ -124,10 +124,10 @@ def find_optimum(
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
         short = _shortfalls(found, x)
-    # Paths of the same hyperparameters are no independent draws.
-    first = np.cumsum([0, *(len(o.maxima.X) for o in found[:-1])])
+    # Paths of the same hyperparameters are no independent draws, but of one, fixed, they are.
+    first = np.cumsum([0, *(len(o.maxima.X) for o in found[:-1])]) if len(found) > 1 else np.arange(len(short))
     away = np.add.reduceat(short - short.mean(), first)
-    error = float(np.sqrt(np.square(away).sum() * len(found) / max(len(found) - 1, 1)) / len(short))
+    error = float(np.sqrt(np.square(away).sum() * len(first) / (len(first) - 1)) / len(short))
     p = predict(fit, x[None])
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
     regret = float(short.mean())

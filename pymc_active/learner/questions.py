@@ -36,11 +36,13 @@ class Questions:
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Context that an interrupt or an error leaves with everything as it was before."""
-        before = self.pending.copy(), self.told.copy(), self.failed.copy(), self.candidates.offered.copy()
+        before, offered = {**vars(self)}, self.candidates.offered.copy()
+        ledger = {name: before[name].copy() for name in ("pending", "told", "failed")}
         try:
             yield
         except BaseException:
-            self.pending, self.told, self.failed, self.candidates.offered = before
+            vars(self).update(before | ledger)
+            self.candidates.offered = offered
             raise
 
     def matrix(self, choices: Sequence[Choice]) -> np.ndarray:

@@ -163,7 +163,7 @@ def new_state(
         # NumPy raises for an invalid seed.
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
     inputs = inputs_of(pool, bounds) if subject is None else next(iter(subject.models.values())).inputs
-    if isinstance(pool, pd.DataFrame) and not any(isinstance(name, str) for name in inputs):
+    if isinstance(pool, pd.DataFrame) and inputs == list(range(len(inputs))):
         # Of a model of arrays: columns that are told later are taken by the names of the candidates.
         inputs = inputs_of(pool, None) if pool.shape[1] == len(inputs) else inputs
     candidates: Candidates

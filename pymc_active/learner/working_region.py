@@ -12,8 +12,6 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.paths import Paths
 from pymc_active.posterior.conditioned import ConditionedGP
 
-# Log probability of one half: the maximum may be wherever success is at least as likely as failure.
-_EVEN_ODDS = np.log(0.5)
 # Points of a box that are tried on all paths; then so many near each path's best, at these distances in box sides.
 _SCREEN, _NEAR, _STEPS = 2048, 128, (0.1, 0.03, 0.01, 0.003)
 
@@ -22,31 +20,32 @@ def rows_that_work(domain: Domain, success: Success, x: np.ndarray) -> Domain:
     """The rows of a pool where success is likely, and x (D,)."""
     assert domain.pool is not None
     assert domain.labels is not None
-    works = (success(domain.pool) >= _EVEN_ODDS) | (domain.pool == x).all(1)
+    works = success.is_likely(domain.pool) | (domain.pool == x).all(1)
     return domain._replace(pool=domain.pool[works], labels=domain.labels[works])
 
 
 def maxima_where_it_works(
     optima: Sequence[OptimizedPaths], domain: Domain, success: Success, x: np.ndarray, rng: np.random.Generator
 ) -> list[OptimizedPaths]:
-    """The same paths, with those maxima in a box moved where success is unlikely; at worst to x (D,)."""
+    """The same paths, with maxima in a box moved from where success is unlikely, at worst to x (D,)."""
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
     low, high = domain.low, domain.high
     screen = low + (high - low) * qmc.Sobol(len(low), rng=rng).random(_SCREEN)
-    screen = np.concatenate([x[None], screen[success(screen) >= _EVEN_ODDS]])
+    inside = ((low <= success.worked) & (success.worked <= high)).all(1)
+    screen = np.concatenate([x[None], success.worked[inside], screen[success.is_likely(screen)]])
     moved = []
     for gp, paths, maxima in optima:
         places, values = gp.to_user(maxima.X), maxima.values.copy()
-        which = np.flatnonzero(success(places) < _EVEN_ODDS)
+        which = np.flatnonzero(~success.is_likely(places))
         if len(which):
             places[which], values[which] = _highest(gp, paths, which, screen)
             for step in _STEPS:
                 shape = len(which) * _NEAR, len(low)
                 near = np.repeat(places[which], _NEAR, axis=0) + step * (high - low) * rng.normal(size=shape)
                 near = np.clip(near, low, high)
-                near = np.concatenate([places[which], near[success(near) >= _EVEN_ODDS]])
+                near = np.concatenate([places[which], near[success.is_likely(near)]])
                 places[which], values[which] = _highest(gp, paths, which, near)
         moved.append(OptimizedPaths(gp, paths, maxima._replace(X=gp.x_map(places), values=values)))
     return moved

@@ -17,7 +17,7 @@ from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, as_model_average
 from pymc_active.predictions.predict import predict
-from pymc_active.support.tables import read_inputs
+from pymc_active.support.tables import read_inputs, read_outputs
 
 # Equally probable values of a standard normal, over which a mean in the units of y is taken, and numbers in a block.
 _NODES, _BLOCK = ndtri((np.arange(100) + 0.5) / 100), 5_000_000
@@ -74,30 +74,39 @@ class OutputMap(PowerMap):
     ) -> xr.Dataset:
         """:func:`pymc_active.predict` of a model of mapped outputs, in the units of y.
 
-        Quantiles and densities are exact; ``f_mean``, ``f_variance`` and ``y_variance`` are over 100 equally probable
-        values of each member of the mixture, since the mean of an exponential may be infinite. ``options`` are those of
-        :func:`~pymc_active.predict`.
+        With ``y_mean`` besides, the mean of a new observation: noise that is symmetric for the mapped outputs is not so
+        for y. Quantiles and densities are exact; means and variances are over 100 equally probable values of each
+        member of the mixture, which leaves out the ends, since the mean of an exponential may be infinite. Of a
+        logarithm with an sd of 0.5, 1 and 2 the mean is low by 0.2, 1.4 and 14 %, the variance by 5, 21 and 87 %.
+        ``options`` are those of :func:`~pymc_active.predict`.
         """
-        found = predict(source, X_new, quantiles=quantiles, y_new=None if y_new is None else self(y_new), **options)
+        y = None
+        if y_new is not None:
+            y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(read_inputs(X_new, "X_new")), X_new, "y_new")
+            # Of what a logarithm cannot be the density is zero.
+            possible = y > 0 if self.kind == "log" else np.ones(len(y), bool)
+            y = np.where(possible, y, 1.0)
+        found = predict(source, X_new, quantiles=quantiles, y_new=None if y is None else self(y), **options)
         ensemble = as_ensemble(source, what="predict", **options)
         X = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
         blocks = np.array_split(X, len(X) * len(ensemble) * len(_NODES) // _BLOCK + 1)
-        for name, values in zip(("f_mean", "f_variance", "y_variance"), self._moments(ensemble, blocks), strict=True):
+        names = "f_mean", "f_variance", "y_mean", "y_variance"
+        for name, values in zip(names, self._moments(ensemble, blocks), strict=True):
             found[name] = "point", values
         for name in ("f_quantile", "y_quantile") if quantiles is not None else ():
             found[name] = found[name].dims, self.inverse(found[name])
-        if y_new is not None:
-            found["y_log_density"] = found.y_log_density + self.log_slope(np.asarray(y_new, float))
+        if y is not None:
+            found["y_log_density"] = (found.y_log_density + self.log_slope(y)).where(possible, -np.inf)
         return found
 
     def _moments(self, ensemble: Ensemble, blocks: list[np.ndarray]) -> np.ndarray:
-        """Mean and variance of f, and variance of y, at the points of all blocks, (3, m)."""
+        """Mean and variance of f, and of y, at the points of all blocks, (4, m)."""
         found = []
         for p in (mixture(ensemble, X) for X in blocks):
-            means, variances = [], []
+            moments = []
             for spread in (p.variances, p.variances + p.noises):
                 y = self.inverse(p.means[:, None] + np.sqrt(spread)[:, None] * _NODES[:, None])
-                means.append(p.weights @ y.mean(1))
-                variances.append(p.weights @ np.square(y - means[-1]).mean(1))
-            found.append([means[0], *variances])
+                mean = p.weights @ y.mean(1)
+                moments += [mean, p.weights @ np.square(y - mean).mean(1)]
+            found.append(moments)
         return np.concatenate(found, axis=1)

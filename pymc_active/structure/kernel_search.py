@@ -58,6 +58,8 @@ _SHOWN = 10
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
 # one), and nats from which the search goes on with them.
 _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
+# With fewer points priors decide whether changes multiply.
+_FEWEST = 10
 # Share of the bounds that the data fill, below which bounds must be a mistake.
 _SLIVER = 0.02
 
@@ -238,8 +240,8 @@ def compositional_kernel_search(
         ``bounds``.
     OutputScaleWarning
         If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
-        three levels of both (one, with more than 300 points), as where changes multiply. Not for ``score="bic"``, or
-        with a budget.
+        three levels of both (one, with more than 300 points), as where changes multiply. Not with fewer than ten
+        points, for ``score="bic"``, or with a budget.
 
     Notes
     -----
@@ -311,7 +313,7 @@ def compositional_kernel_search(
     with ignoring(DoubtfulFitWarning):
         try:
             of_y.grow(n_compared := min(depth, _LEVELS if len(values) <= _SHORT else 1))
-            if by_evidence and search.fits and _may_multiply(outputs):
+            if by_evidence and search.fits and len(outputs) >= _FEWEST and _may_multiply(outputs):
                 # Generators of their own, so that the search of y does not depend on it.
                 own = {**keywords, "random_seed": np.random.default_rng(seed)}
                 scaled = {**models, "y_scale": "standardize"}

@@ -63,7 +63,7 @@ def write(
     """Write a netCDF file, or leave the one that is there as it is.
 
     The file is flushed to the disk beside the old one, which it then replaces in one step: a reader sees a whole file.
-    If revisions are ``known``, only these, netCDF files that this function did not write and empty ones are replaced;
+    If revisions are ``known``, only these, HDF5 files that this function did not write and empty ones are replaced;
     anything else is a FileExistsError. Raise ``format_version`` when files of this kind change. A missing folder is a
     FileNotFoundError. Returns the new revision.
     """
@@ -87,8 +87,8 @@ def write(
         with locked(path.with_name(f".{path.name}.lock")):
             old = path.read_bytes() if path.exists() and known is not None else b""
             there = _revision(old)
-            if old and there is None and not old.startswith(_HDF5):
-                raise FileExistsError(f"{path} is no saved run; it was left as it is: save under another name")
+            if old.strip() and there is None and not old.startswith(_HDF5):
+                raise FileExistsError(f"{path} is not a saved run; it was left as it is: save under another name")
             if known is not None and there is not None and there not in {revision, *known}:
                 raise FileExistsError(
                     f"{path} holds a run that this one neither wrote nor loaded, such as what another process has told "

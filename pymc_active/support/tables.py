@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
@@ -14,6 +15,8 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.user_warnings import InputScaleWarning, ScaleWarning, warn_user
 
 Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
+# A name of a column that is a number, of no more digits than a float has.
+_PLAIN_NUMBER = re.compile(r"-?(?=[\d.]{1,15}$)\d+(\.\d+)?")
 # Numbers beyond this have squares that are infinite.
 LARGEST = 1e150
 # Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
@@ -98,7 +101,7 @@ def as_floats(values: Any) -> np.ndarray:
         values = values.to_numpy()
     if np.iscomplexobj(values):
         raise TypeError("complex numbers")
-    if _are_objects(values):
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O":
         values = np.where(pd.isna(values), np.nan, values)
     try:
         return np.asarray(values, dtype=float)
@@ -112,16 +115,16 @@ def _is_date(dtype: Any) -> bool:
     return getattr(dtype, "kind", "") in ("m", "M") or isinstance(dtype, pd.PeriodDtype)
 
 
-def _are_objects(values: Any) -> bool:
-    return isinstance(values, np.ndarray | pd.Series) and values.dtype.kind == "O"
-
-
 def _check_objects(values: Any) -> None:
     """Raise a TypeError for dates and, outside of pandas, None, which a conversion would take for numbers and NaN."""
-    if not (values is None or _are_objects(values) or isinstance(values, list | tuple)):
+    try:
+        found = np.asarray(values) if values is None or isinstance(values, list | tuple) else values
+    except (TypeError, ValueError):  # of unequal lengths, say, which the conversion refuses
         return
-    elements = np.asarray(values, dtype=object).ravel().tolist()
-    if any(isinstance(one, date | timedelta | np.datetime64 | np.timedelta64) for one in elements):
+    kind = getattr(getattr(found, "dtype", None), "kind", "")
+    elements = np.asarray(found).ravel().tolist() if kind == "O" else []
+    dates = date, timedelta, np.datetime64, np.timedelta64
+    if kind in ("m", "M") or any(isinstance(one, dates) for one in elements):
         raise TypeError("dates are not numbers; write e.g. days since the first")
     if not isinstance(values, pd.Series) and any(one is None for one in elements):
         raise TypeError("None is no number, and stands for no failed experiment: write float('nan') for one")
@@ -145,7 +148,7 @@ def read_numbers(values: Any, name: str) -> np.ndarray:
 def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bool = False) -> np.ndarray:
     """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``.
 
-    A table or matrix of one column is a vector. With ``may_fail``, NaN is a failed measurement and allowed.
+    A data frame or DataArray of one column is a vector. With ``may_fail``, NaN is a failed measurement and allowed.
     """
     if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
         y = y.iloc[:, 0]
@@ -365,31 +368,37 @@ def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
     """X with the columns of a data frame or DataArray in the order of a model's inputs; anything else as it is.
 
     Raises a ValueError if the names of both differ; numbers as text, as a file has them, are the same names. Counted
-    columns, 0, 1, ..., have no names.
+    columns, 0, 1, ... or 1, 2, ..., have no names.
     """
     names, known = _column_labels(X), list(inputs)
     if names is None or names == known or np.ndim(X) != 2:
         return X
-    labels, wanted = [_as_text(name) for name in names], [_as_text(name) for name in known]
+    labels, wanted = names, known
+    if set(names) != set(known):
+        if _are_counted(names) or _are_counted(known):
+            return X
+        labels, wanted = _as_text(names), _as_text(known)
     if len(labels) == len(wanted) and set(labels) == set(wanted):
         order = [labels.index(name) for name in wanted]
         return X.iloc[:, order] if isinstance(X, pd.DataFrame) else X[:, order]
-    if names == list(range(len(names))) or known == list(range(len(known))):
-        return X
     missing = [name for name in wanted if name not in labels]
     unknown = [name for name in labels if name not in wanted]
     differences = {"missing": missing, "unknown": unknown, "twice": [n for n in wanted if labels.count(n) > 1]}
-    found = "; ".join(f"{word}: {', '.join(names[:5])}" for word, names in differences.items() if names)
+    found = "; ".join(f"{word}: {', '.join(map(str, which[:5]))}" for word, which in differences.items() if which)
     remedy = f": write {what}[{known}]" if not missing and len(known) <= 5 else ""
     raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found}){remedy}")
 
 
-def _as_text(name: Any) -> str:
-    """The name of a column; of a number, the same whether it is a whole number, a float or text."""
-    try:
-        return f"{float(name):.15g}"
-    except (TypeError, ValueError):
-        return str(name)
+def _are_counted(names: Sequence) -> bool:
+    """Whether names are mere positions, from 0 or 1."""
+    return any(list(names) == list(range(first, first + len(names))) for first in (0, 1))
+
+
+def _as_text(names: Sequence) -> list[str]:
+    """Names of columns; of numbers the same whether they are whole numbers, floats or text, if they stay distinct."""
+    texts = [str(name) for name in names]
+    numbers = [f"{float(text):.15g}" if _PLAIN_NUMBER.fullmatch(text) else text for text in texts]
+    return numbers if len(set(numbers)) == len(set(names)) else texts
 
 
 def input_labels(X: Any, n_inputs: int, bounds: Any = None) -> list:

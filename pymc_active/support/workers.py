@@ -27,6 +27,9 @@ class Call[Result]:
         try:
             self._future = executor.submit(_call, function, *arguments)
         except RuntimeError as error:
+            # Futures has no class of its own for an executor that was shut down.
+            if not isinstance(error, BrokenExecutor) and "cannot schedule new futures" not in str(error):
+                raise
             _tell(executor, error)
 
     def result(self) -> Result:
