@@ -218,6 +218,13 @@ def test_a_corrected_run_is_a_run_that_was_told_the_right_value(seen, tmp_path):
     pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
 
 
+def test_a_correction_may_name_the_label_that_was_told():
+    one, other = told(slip=3.0), told(slip=3.0)
+    one.correct("S05", y["S05"])
+    other.correct(4, y["S05"])
+    assert_array_equal(one.y, other.y)
+
+
 def test_a_correction_is_saved_before_the_fit_is_made(tmp_path):
     one = told(slip=3.0)
     one.ask()
@@ -242,9 +249,11 @@ def test_a_measurement_may_turn_out_to_have_failed():
 
 def test_a_correction_names_a_row_and_a_number():
     one = told()
-    for row in (6, -1, 1.0, "S05"):
+    for row in (6, -1, 1.0):
         with pytest.raises(ValueError, match="row must be from 0 to 5"):
             one.correct(row, 1.0)
+    with pytest.raises(ValueError, match="0 points told have the label 'S09': pass a row"):
+        one.correct("S09", 1.0)
     with pytest.raises(TypeError, match="y must hold numbers"):
         one.correct(1, "high")
     with pytest.raises(ValueError, match="finite"):

@@ -403,8 +403,8 @@ class Learner(Summarized):
                 self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
                 self._fits.refit()
 
-    def correct(self, row: int, y: float) -> None:
-        """Replace the output of a row of :attr:`X` that was told wrongly; NaN if that experiment failed.
+    def correct(self, row: int | str, y: float) -> None:
+        """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
 
         The model is fitted anew. Points asked for since are not taken back. A ValueError if there is no such row.
         """

@@ -106,9 +106,14 @@ class LearnerState:
         if not isinstance(subject, FirstDesign):
             self.steps.append(len(y))
 
-    def correct(self, row: int, y: float) -> None:
+    def correct(self, row: int | str, y: float) -> None:
         """Replace the output of a measured row, or, if it is NaN, count the experiment as failed."""
         X, values, asked = self.subject.X, self.subject.y.copy(), self.questions
+        if isinstance(row, str):
+            called = asked.table(asked.told, "step").label.to_numpy()
+            if np.sum(called == row) != 1:
+                raise ValueError(f"{np.sum(called == row)} points told have the label {row!r}: pass a row of learner.X")
+            row = self.n_start + int(np.argmax(called == row))
         if not isinstance(row, int | np.integer) or not 0 <= row < len(values):
             raise ValueError(f"row must be from 0 to {len(values) - 1}, of learner.X; got {row!r}")
         values[row] = y
