@@ -17,8 +17,8 @@ from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
 from pymc_active.laplace.modes import composite_kernels
-from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, scan
-from pymc_active.laplace.modes.search import Found, distinct
+from pymc_active.laplace.modes.scans import _lattice_step, hidden_grid, hidden_leaves, longest_aliases, scan
+from pymc_active.laplace.modes.search import Found, Searcher, SearchTask, Work, distinct
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.threads import one_blas_thread
@@ -544,3 +544,58 @@ def test_doubtful_fits_are_warned_of_once_by_name():
         fit_laplace_models(doubtful, n_restarts=2, population=0, random_seed=0)
     assert len(caught) == 1
     assert "sound" not in str(caught[0].message)
+
+
+# Aliases.
+
+MONTHS = np.arange(40.0)
+SEASON = pma.composite_gp(
+    MONTHS[:, None],
+    0.3 * MONTHS + 4 * np.sin(2 * np.pi * MONTHS / 12) + np.random.default_rng(5).normal(size=40),
+    "PER + LIN",
+    x_scale="unit",
+    y_scale="standardize",
+)
+
+
+def at_period(period):
+    """A posterior mode's parameters, except for the period."""
+    modes = pma.fit_laplace(SEASON, n_restarts=4, random_seed=0, progressbar=False)
+    theta = modes.best.theta.copy()
+    [k] = [k for k, name in enumerate(SEASON.labels) if name.startswith("log_period")]
+    theta[k] = np.log(period / 39)
+    return theta, k
+
+
+@pytest.mark.parametrize("short", [12 / 11, 12 / 13, 12 / 23])
+def test_points_on_a_lattice_cannot_tell_a_short_period_from_a_long_one(short):
+    theta, k = at_period(short)
+    posterior = SEASON.posterior()
+    longer = longest_aliases(posterior, theta)
+    assert np.exp(longer[k]) * 39 == pytest.approx(12)
+    values = posterior.log_likelihoods(np.stack([theta, longer])).value
+    assert values[0] == pytest.approx(values[1])
+    assert longest_aliases(posterior, longer) is None
+
+
+def test_a_search_at_a_short_alias_finds_the_long_one():
+    theta, k = at_period(12 / 11)
+    posterior, rng = SEASON.posterior(), np.random.default_rng(0)
+    task = SearchTask(posterior, None, [theta], 0, 0, 0)
+    found = composite_kernels.structured_search(Searcher(posterior), rng, task, Work())
+    assert np.exp(found.modes[0].z[k]) * 39 == pytest.approx(12, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("x", "step"), [(MONTHS, 1.0), (np.delete(MONTHS, [3, 4, 9]) / 12, 1 / 12), (MONTHS**1.01, 0.0), (MONTHS[:1], 0.0)]
+)
+def test_points_are_on_a_lattice_or_not(x, step):
+    assert _lattice_step(x) == pytest.approx(step)
+
+
+@pytest.mark.parametrize("random_seed", [1, 2])
+def test_fits_of_a_series_find_the_season(random_seed):
+    """Before, the first of these was at the alias alone, 2.9 nats too low."""
+    found = pma.fit(SEASON, random_seed=random_seed, progressbar=False)
+    k = at_period(12)[1]
+    assert np.mean(np.exp(found.ensemble.thetas[:, k]) * 39 > 2) > 0.8

@@ -274,14 +274,29 @@ def test_a_search_of_logarithms_is_told_and_shown_as_one(multiplied):
     assert "log y per" in str(words)
     assert "kg" not in str(words)
     assert "Of the logarithm of y" in str(words)
+    assert str(pma.decompose(multiplied.logarithm, y_unit="kg")) == str(words)
+    assert repr(multiplied.logarithm).startswith("<StructureSearch: outputs the logarithm of y; best ")
     assert "Of the logarithm of y" not in str(pma.decompose(multiplied.best))
     assert plots.plot(multiplied).get_xlabel() == "level of the search for the logarithm of y"
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("error::pymc_active.OutputScaleWarning", "ignore::pymc_active.DoubtfulFitWarning")
+def test_doubtful_fits_without_noise_do_not_call_for_a_logarithm():
+    """All good fits of y are nearly singular, and all sound ones are poor."""
+    t = np.arange(40.0)
+    found = pma.search.compositional_kernel_search(
+        t[:, None], 3 + np.sin(t / 3), bases=("SE", "PER", "STEP"), depth=2, random_seed=0, progressbar=False
+    )
+    assert found.logarithm is None
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::pymc_active.OutputScaleWarning")
+@pytest.mark.parametrize("short", [10, 300])
 @pytest.mark.parametrize("y", [ADDED, ADDED + 5])
-def test_a_search_keeps_to_y_where_changes_add(y):
+def test_a_search_keeps_to_y_where_changes_add(y, short, monkeypatch):
+    monkeypatch.setattr(kernel_search, "_SHORT", short)
     found = searched(y, period=12, depth=2)
     assert found.logarithm is None
     x = MONTHS[:5, None]
@@ -322,10 +337,11 @@ def test_an_interrupted_search_of_logarithms_keeps_both(monkeypatch):
         return fit_models(models, start=start, **keywords)
 
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
+    # As with many points.
     monkeypatch.setattr(kernel_search, "_SHORT", 10)
-    with pytest.warns(pma.OutputScaleWarning, match="the logarithm of y is"):
+    with pytest.warns(pma.OutputScaleWarning, match="the logarithm of y is .* more probable by RQ than y itself by RQ"):
         found = searched(np.exp(ADDED), bases=("LIN",))
-    assert found.stopped == "level 1, since its logarithm is more probable"
+    assert found.stopped == "1 kernel(s), since its logarithm is more probable"
     assert found.logarithm.stopped == "interrupted"
     assert np.isfinite(found.predict([[50.0]]).f_mean).all()
 

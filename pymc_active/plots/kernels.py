@@ -108,7 +108,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     :func:`pymc_active.search.compositional_kernel_search`; if it went on with the logarithm of y, that is shown.
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
-    is_log, result = result.logarithm is not None, result.logarithm or result
+    result = result.logarithm or result
     table, is_evidence = result.table, result.score == "evidence"
     score = (table.log_evidence + table.log_prior if is_evidence else -0.5 * table.bic).to_numpy()
     table, score = table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
@@ -130,7 +130,7 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     low = float(below.min())
     nats_axis(ax, "y", low)
     ylabel = "log evidence and prior below the best (nats)" if is_evidence else "-BIC/2 below the best"
-    of_what = " for the logarithm of y" if is_log else ""
+    of_what = " for the logarithm of y" if result.is_of_logarithm else ""
     ax.set(
         xlabel=f"level of the search{of_what}",
         ylabel=ylabel,

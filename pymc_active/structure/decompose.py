@@ -181,11 +181,12 @@ def decompose(
     ['LIN', 'PER']
     """
     probabilities = {}
-    is_log = isinstance(fit, StructureSearch) and fit.logarithm is not None
+    is_log = False
     if isinstance(fit, StructureSearch):
         fit = fit.logarithm or fit
-        probability, fit = fit.table.probability.to_series(), fit.best
-        names = {"probability": str(fit.gpm.expression), "probability_of_noise": "C"}
+        is_log, probability, fit = fit.is_of_logarithm, fit.table.probability.to_series(), fit.best
+        names = {"probability": str(fit.gpm.expression)}
+        names |= {} if "C" in names.values() else {"probability_of_noise": "C"}
         probabilities = {what: float(probability[name]) for what, name in names.items() if name in probability}
     check_one_fit(fit, "decompose")
     if not isinstance(fit.posterior, KernelPosterior):

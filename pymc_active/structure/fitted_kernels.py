@@ -162,6 +162,11 @@ class FittedKernels:
         ranked = self.ranked(score)
         return float(scores_of(self.table().sel(model=str(ranked[0].expression)), score)) if ranked else -np.inf
 
+    def highest(self, score: str) -> float:
+        """The highest score of any kernel, also of doubtful fits; minus infinity if there is none."""
+        scores = scores_of(self.table(), score) if self.fits else np.empty(0)
+        return float(np.max(scores[np.isfinite(scores)], initial=-np.inf))
+
     def table(self) -> xr.Dataset:
         """What the result of the search shows, over ``model``."""
         labels = [str(expression) for expression in self.records]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -55,9 +56,11 @@ from pymc_active.support.user_warnings import (
 SCORES = ("bic", "evidence")
 # Rows in a summary.
 _SHOWN = 10
-# Largest over smallest output from which logarithms are tried, in how many levels up to how many points (with more: in
-# one), and nats from which the search goes on with them.
+# Largest over smallest output from which logarithms are tried, in how many levels up to how many points, and nats from
+# which the search goes on with them. With more points RQ alone tells, quickly fitted, and most of the time is left for
+# the search: of nine series of 130 to 910 points it decided eight as the levels did.
 _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
+_QUICK = {"n_restarts": 2, "population": 0}
 # With fewer points priors decide whether changes multiply.
 _FEWEST = 10
 # Share of the bounds that the data fill, below which bounds must be a mistake.
@@ -74,7 +77,8 @@ class StructureSearch(Summarized):
     ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
     that failed (its numbers are NaN). ``score`` ranks the fits, ``stopped`` says why the search ended, and ``evidence``
     how :class:`ModelAverage` takes the evidences of the table. If the logarithm of y is more probable, ``logarithm`` is
-    the search for its kernels, and ``gain`` by how many nats, after the first levels of both.
+    the search for its kernels, which ``is_of_logarithm``, and ``gain`` by how many nats, when it began; everything else
+    is of y.
     """
 
     table: xr.Dataset
@@ -84,6 +88,7 @@ class StructureSearch(Summarized):
     evidence: Mapping[str, Any] = field(default_factory=dict)
     logarithm: StructureSearch | None = None
     gain: float = 0.0
+    is_of_logarithm: bool = False
 
     def predict(
         self, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
@@ -149,13 +154,14 @@ class StructureSearch(Summarized):
         if self.logarithm is not None:
             summary = self.logarithm._summary()
             outputs = {"outputs": f"the logarithm of y, {self.gain:.0f} nats more probable than y"}
-            return summary._replace(facts=outputs | dict(summary.facts))
+            return summary._replace(facts=dict(summary.facts) | outputs)
+        what = "the logarithm of y" if self.is_of_logarithm else None
         table = self.table.isel(model=ranking(self.table, self.score)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
         frame = formatted(frame, {"probability": "{:.3g}", "log_evidence": "{:.2f}", "bic": "{:.2f}"})
         frame = frame.assign(n_parameters=frame.n_parameters.astype("Int64"))
         best = f"{self._best_label()} of {self.table.sizes['model']} kernels by {self.score}"
-        return Summary("StructureSearch", {"best": best, "stopped": self.stopped}, [frame])
+        return Summary("StructureSearch", {"outputs": what, "best": best, "stopped": self.stopped}, [frame])
 
 
 @checked
@@ -240,8 +246,8 @@ def compositional_kernel_search(
         ``bounds``.
     OutputScaleWarning
         If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
-        three levels of both (one, with more than 300 points), as where changes multiply. Not with fewer than ten
-        points, for ``score="bic"``, or with a budget.
+        three levels of both (with more than 300 points, by RQ alone), as where changes multiply. Not with fewer than
+        ten points, for ``score="bic"``, or with a budget.
 
     Notes
     -----
@@ -303,43 +309,53 @@ def compositional_kernel_search(
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
     seed = int(rng.integers(2**31)) if score == "evidence" else 0
     evidence = evidence_of(len(values), seed) if score == "evidence" else {}
-    search = FittedKernels(X, y, models, keywords, evidence, len(base), cost)
+
+    def unfitted(values: Any, scales: Mapping[str, Any], keywords: Mapping[str, Any]) -> FittedKernels:
+        return FittedKernels(X, values, {**models, **scales}, dict(keywords), evidence, len(base), cost)
+
     grammar = Grammar(kernels, bases, n_inputs, mean in ("constant", "linear"), depth)
-    of_y = Growth(grammar, search, score, beam, budget, progressbar)
+    of_y = Growth(grammar, unfitted(y, {}, keywords), score, beam, budget, progressbar)
     of_log: Growth | None = None
     by_evidence = score == "evidence" and budget is None
     gain, advice, stopped = 0.0, "", ""
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
-            of_y.grow(n_compared := min(depth, _LEVELS if len(values) <= _SHORT else 1))
-            if by_evidence and search.fits and len(outputs) >= _FEWEST and _may_multiply(outputs):
+            if by_evidence and len(outputs) >= _FEWEST and _may_multiply(outputs):
                 # Generators of their own, so that the search of y does not depend on it.
                 own = {**keywords, "random_seed": np.random.default_rng(seed)}
-                scaled = {**models, "y_scale": "standardize"}
-                logs = FittedKernels(X, np.log(outputs), scaled, own, evidence, len(base), cost)
-                rival = Growth(grammar, logs, score, beam, budget, progressbar, " for the logarithm")
-                rival.grow(n_compared)
-                # Laplace's evidences of both.
-                gain = logs.best_score(score) - np.log(outputs).sum() - search.best_score(score)
-                if gain > _LARGE_GAIN:
-                    of_log, advice = rival, _advice(gain, search, logs, of_y.level)
-                    of_y.stopped = of_y.stopped or f"level {of_y.level}, since its logarithm is more probable"
+                logs, scale = np.log(outputs), {"y_scale": "standardize"}
+                rival = Growth(
+                    grammar, unfitted(logs, scale, own), score, beam, budget, progressbar, " for the logarithm"
+                )
+                if len(outputs) > _SHORT:
+                    one, other = unfitted(y, {}, own | _QUICK), unfitted(logs, scale, own | _QUICK)
+                    for search in (one, other):
+                        search.fit({Base("RQ"): None}, 1)
+                else:
+                    one, other = of_y.search, rival.search
+                    for growth in (of_y, rival):
+                        growth.grow(min(depth, _LEVELS))
+                # Laplace's evidences of both. Without noise the best fits may be doubtful, of one of them alone.
+                gain = other.highest(score) - logs.sum() - one.highest(score)
+                if _LARGE_GAIN < gain < np.inf:
+                    of_log, advice, of_y.search = rival, _advice(gain, one, other), one
+                    of_y.stopped = of_y.stopped or f"{len(one.fits)} kernel(s), since its logarithm is more probable"
             for growth in [of_y] if of_log is None else [of_y, of_log]:
                 growth.grow(depth)
                 if first_level is None and budget is None:
                     growth.try_noise()
                 if score == "evidence":
                     growth.search.sample()
-                if by_evidence and search.fits and growth is (of_log or of_y):
+                if by_evidence and growth.search.fits and growth is (of_log or of_y):
                     growth.grow_around()
         except KeyboardInterrupt:
-            if not search.fits:
+            if not of_y.search.fits:
                 raise
             stopped = "interrupted"
-    if not search.fits:
-        error = next(record.error for record in search.records.values())
-        raise RuntimeError(f"all {len(search.records)} fits failed, the first with: {error}")
+    if not of_y.search.fits:
+        records = of_y.search.records.values()
+        raise RuntimeError(f"all {len(records)} fits failed, the first with: {next(iter(records)).error}")
 
     def result(growth: Growth, **more: Any) -> StructureSearch:
         found, is_last = growth.search, growth is (of_log or of_y)
@@ -347,11 +363,12 @@ def compositional_kernel_search(
         # An interrupted search may have sampled none.
         return StructureSearch(found.table(), found.fits, score, why, evidence if found.sampled else {}, **more)
 
-    chosen = result(of_log or of_y)
+    chosen = result(of_y) if of_log is None else result(of_log, is_of_logarithm=True)
     found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
     _warn(chosen, "" if of_log is None else " for the logarithm of y")
     if period is not None and n_inputs == 1 and by_evidence and not stopped:
-        with ignoring(DoubtfulFitWarning):
+        # The search is complete, whoever interrupts this.
+        with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             known = known_periods(period, input_labels(X, 1))[0] or np.inf
             _offer_another_season(chosen, (of_log or of_y).search, known)
     if advice:
@@ -386,8 +403,9 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
         cost = search.log_prior(str(before)) - search.log_prior(str(before + "PER"))
         gain = fit.evidence.value - best.evidence.value - cost
         periods = [float(value) for name, value in fit.constrained_point.items() if name.startswith("period_")]
-        # A longer one is a trend.
-        others = [one for one in periods if abs(np.log(one / known)) > 0.05 and one < np.ptp(best.X) / 2]
+        # A longer one is a trend, and a shorter one than two distances of the points may be an alias.
+        span, n = np.ptp(best.X), len(best.y)
+        others = [one for one in periods if abs(np.log(one / known)) > 0.05 and 2 * span / (n - 1) < one < span / 2]
         if gain > _LARGE_GAIN and others:
             warn_user(
                 f"kernel search: a season of period {others[0]:.4g} besides makes {before} {gain:.0f} nats more "
@@ -396,14 +414,14 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
             )
 
 
-def _advice(gain: float, search: FittedKernels, logs: FittedKernels, n_levels: int) -> str:
+def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:
     """What it means that the logarithm of y is more probable."""
     before, by = search.ranked("evidence")[0].expression, logs.ranked("evidence")[0].expression
     return (
         f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so its "
         "changes multiply, and the search goes on with the logarithm, found.logarithm. found.predict(X_new) takes it, "
         "in the units of y, and decompose(found); found.best and found.average are of y itself, after "
-        f"{n_levels} level{'s' if n_levels > 1 else ''}, and their forecasts may go wrong"
+        f"{len(search.fits)} kernel(s), and their forecasts may go wrong"
     )
 
 

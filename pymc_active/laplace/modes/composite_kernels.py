@@ -15,7 +15,7 @@ import numpy as np
 
 from pymc_active.kernels.periodic import Periodic
 from pymc_active.laplace.like_terms import same_place
-from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, set_best
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, longest_aliases, set_best
 from pymc_active.laplace.modes.search import (
     MOST_MODES,
     Found,
@@ -69,6 +69,10 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             found += work.steps(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part)
+    # Equally likely, but by the prior most often far more probable.
+    best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
+    longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]  # type: ignore[arg-type]
+    found += work.run(partial(searcher.climb, iterations=_ROUGH), longer)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
     kept = weighty(distinct(found, _ALIKE, is_near))

@@ -21,6 +21,8 @@ _PER_RECIPROCAL_LENGTH = 3
 _PRIOR_SDS, _SHORT_SDS = 2.5, 5.0
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
+# Parts of a step by which points on a lattice may be off, and of a period, reciprocal, to which it may grow.
+_UNEVEN, _LONGEST = 0.02, 1e-3
 # Log output sd at which the kernel vanishes.
 _VANISHING = -400.0
 # Places of a step at most.
@@ -70,6 +72,30 @@ def _log_periods(posterior: KernelPosterior, leaf: Periodic) -> np.ndarray:
             trends = _TRENDS * length
             return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
     return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
+
+
+def longest_aliases(posterior: KernelPosterior, theta: np.ndarray) -> np.ndarray | None:
+    """The same parameters with each period that points on a lattice cannot tell from a longer one; None if none is."""
+    found = theta.copy()
+    for leaf in hidden_leaves(posterior):
+        if isinstance(leaf, Periodic) and len(leaf.columns) == 1:
+            step = _lattice_step(posterior.X[:, leaf.columns[0]])
+            cycles = step * np.exp(-theta[leaf.log_period])
+            folded = abs(cycles - np.round(cycles))
+            if cycles > 0.5 and folded > _LONGEST * cycles:
+                found[leaf.log_period] = np.log(step / folded)
+    return None if np.array_equal(found, theta) else found
+
+
+def _lattice_step(x: np.ndarray) -> float:
+    """The distance of points (n,) that are equally far apart, up to gaps; 0 if they are not."""
+    points = np.unique(x)
+    if len(points) < 2:
+        return 0.0
+    span = points[-1] - points[0]
+    steps = np.round(span / np.diff(points).min())
+    places = (points - points[0]) / span * steps
+    return float(span / steps) if np.abs(places - np.round(places)).max() < _UNEVEN else 0.0
 
 
 def set_best(
