@@ -4,10 +4,10 @@
     python benchmarks/outside/series.py                # table, JSON and picture from the records
 
 Eight series of R's ``datasets``, chosen before any run; the last fifth of each is to be predicted. Ours is
-``pma.search.compositional_kernel_search(x, y)`` and its ``average``, with and without ``period=``, and the same of
-log y where its warning says so (``as advised``). ETS (all of statsmodels' additive and multiplicative models, damped or
-not) and SARIMAX (ten common orders, of y or log y) are chosen by AICc with the season known. Scores: RMSE over the sd
-of the training part, mean negative log density (nats, y in these units), and the share of 90 % intervals that hold.
+``found = pma.search.compositional_kernel_search(x, y)`` and ``found.predict(x_new)``, with and without ``period=``.
+ETS (all of statsmodels' additive and multiplicative models, damped or not) and SARIMAX (ten common orders, of y or
+log y) are chosen by AICc with the season known. Scores: RMSE over the sd of the training part, mean negative log
+density (nats, y in these units), and the share of 90 % intervals that hold.
 """
 
 import os
@@ -36,7 +36,7 @@ SERIES = {
     "LakeHuron": None,
 }
 METHODS = ("ETS", "SARIMAX", "mean", "ours, period known", "ours")
-SHOWN = (*METHODS[:3], "ours", "ours, as advised", "ours, period known", "ours, period known, as advised")
+SHOWN = (*METHODS[:3], "ours", "ours, period known")
 
 
 def read(name):
@@ -110,25 +110,15 @@ def sarimax(y, m, period):
 
 
 def ours(x, y, x_new, y_new, period):
-    """Scores of the average of all kernels, as called and as then advised, with the best kernel and its words."""
+    """Scores of all kernels found, with the best kernel and its words."""
     import pymc_active as pma
 
-    def search(values):
-        return pma.search.compositional_kernel_search(x, values, period=period, random_seed=0, progressbar=False)
-
-    def of(found, output_map):
-        p = output_map.predict(found.average, x_new, quantiles=[0.05, 0.95], y_new=y_new)
-        extra = {"kernel": str(found.best.gpm.expression), "words": str(pma.decompose(found.best, unit="years"))}
-        density, (low, high) = p.y_log_density.to_numpy(), p.y_quantile.to_numpy()
-        return scores(p.f_mean.to_numpy(), density, low, high, y_new, y.std()) | extra
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = search(y)
-    advice = [str(w.message) for w in caught if issubclass(w.category, pma.OutputScaleWarning)]
-    plain = of(found, pma.OutputMap())
-    advised = of(search(np.log(y)), pma.OutputMap("log")) if advice else plain
-    return {"plain": plain, "advised": advised, "advice": advice}
+    found = pma.search.compositional_kernel_search(x, y, period=period, random_seed=0, progressbar=False)
+    p = found.predict(x_new, quantiles=[0.05, 0.95], y_new=y_new)
+    words, is_log = pma.decompose(found, unit="years"), found.logarithm is not None
+    extra = {"kernel": str(words.fit.gpm.expression), "is_log": is_log, "words": str(words)}
+    density, (low, high) = p.y_log_density.to_numpy(), p.y_quantile.to_numpy()
+    return scores(p.f_mean.to_numpy(), density, low, high, y_new, y.std()) | extra
 
 
 def one(name, method, repeat):
@@ -154,12 +144,7 @@ def keys(repeats):
 
 
 def summarize(records):
-    found = []
-    for (name, method, _), record in records.items():
-        variants = {method: record}
-        if "plain" in record:
-            variants = {method: record["plain"], f"{method}, as advised": record["advised"]}
-        found += [{"series": name, "method": variant, **result} for variant, result in variants.items()]
+    found = [{"series": name, "method": method, **record} for (name, method, _), record in records.items()]
     table = pd.DataFrame(found)
     nll, inside = (
         table.pivot(index="series", columns="method", values=score).reindex(index=SERIES, columns=SHOWN)
@@ -167,8 +152,7 @@ def summarize(records):
     )
     # Without a season there is none to know.
     for scores_of in (nll, inside):
-        for method in ("ours, period known", "ours, period known, as advised"):
-            scores_of[method] = scores_of[method].fillna(scores_of[method.replace(", period known", "")])
+        scores_of["ours, period known"] = scores_of["ours, period known"].fillna(scores_of["ours"])
     above = nll.sub(nll[["ETS", "SARIMAX"]].min(axis=1), axis=0)
     rows = [
         {
@@ -190,7 +174,7 @@ def picture(nll):
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    marks = {"ETS": ("0.5", "s"), "SARIMAX": ("0.5", "^"), SHOWN[4]: ("C0", "o"), SHOWN[6]: ("C1", "D")}
+    marks = {"ETS": ("0.5", "s"), "SARIMAX": ("0.5", "^"), SHOWN[3]: ("C0", "o"), SHOWN[4]: ("C1", "D")}
     for method, (color, mark) in marks.items():
         ax.plot(nll.index, nll[method], mark, color=color, label=method, ms=6, mfc="none" if mark in "s^" else color)
     ax.set_ylabel("NLL, nats a point")
