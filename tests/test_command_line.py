@@ -577,6 +577,7 @@ def test_another_pool_is_refused(lab):
 def test_files_that_are_no_runs_are_refused(lab):
     lab.write("run.nc", "sample,fat\n")
     assert "run.nc is not a saved run" in lab.fails(*POOLED, "--state", "run.nc")
+    (lab.folder / "run.nc").unlink()
     reference_learner().save(lab.folder / "run.nc")
     assert "run.nc holds a run that was begun in Python" in lab.fails(*POOLED, "--state", "run.nc")
 

@@ -128,13 +128,13 @@ def ring(ax: Axes, x: np.ndarray, y: np.ndarray, highlight: Any, number: bool, c
         # Otherwise the limits would still be those of an empty frame.
         ax.autoscale_view()
         ax.apply_aspect()
-        at = ax.transData.transform(np.column_stack([x[rows], y[rows]])) * 72 / ax.figure.dpi
+        pixels = ax.transData.transform(np.column_stack([x[rows], y[rows]]))
+        # Above the ring, since neighbours of an optimum are beside it, but not over the legend.
+        up = np.where(ax.transAxes.inverted().transform(pixels)[:, 1] > _TOP, -15, 7)
+        at = pixels * 72 / ax.figure.dpi + np.column_stack([np.zeros(len(up)), up])
         shown: list[int] = []
         for i in reversed(range(len(rows))):
             if (np.abs(at[shown] - at[i]) > _ROOM).any(axis=1).all():
                 shown.append(i)
         for i in reversed(shown):
-            place = x[rows[i]], y[rows[i]]
-            is_at_top = ax.transAxes.inverted().transform(ax.transData.transform(place))[1] > _TOP
-            # Above the ring, since neighbours of an optimum are beside it, but not over the legend.
-            note_on_map(ax, str(i + 1), place, (0, -15 if is_at_top else 7), ha="center", fontsize=8)
+            note_on_map(ax, str(i + 1), (x[rows[i]], y[rows[i]]), (0, int(up[i])), ha="center", fontsize=8)
