@@ -346,6 +346,27 @@ def test_an_interrupted_search_of_logarithms_keeps_both(monkeypatch):
     assert np.isfinite(found.predict([[50.0]]).f_mean).all()
 
 
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
+def test_an_interrupt_before_the_first_kernel_of_the_logarithm_keeps_what_was_compared(monkeypatch):
+    fit_models = fitted_kernels.fit_laplace_models
+
+    def tired(models, **keywords):
+        # RQ of y and of its logarithm, quickly.
+        if len(fitted) == 2:
+            raise KeyboardInterrupt
+        fitted.append(models)
+        return fit_models(models, **keywords)
+
+    fitted = []
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
+    monkeypatch.setattr(kernel_search, "_SHORT", 10)
+    with pytest.warns(pma.OutputScaleWarning, match="the logarithm of y is"):
+        found = searched(np.exp(ADDED), bases=("LIN",))
+    assert list(found.fits) == list(found.logarithm.fits) == ["RQ"]
+    assert found.logarithm.stopped == "interrupted"
+    assert np.isfinite(found.predict([[50.0]]).f_mean).all()
+
+
 def test_a_recommendation_far_above_the_data_says_so():
     X = np.linspace(-1, -0.5, 8)[:, None]
     y = 3 * X[:, 0] + 0.01 * np.random.default_rng(0).normal(size=8)

@@ -80,15 +80,14 @@ class OutputMap(PowerMap):
         logarithm with an sd of 0.5, 1 and 2 the mean is low by 0.2, 1.4 and 14 %, the variance by 5, 21 and 87 %.
         ``options`` are those of :func:`~pymc_active.predict`.
         """
-        y = None
+        ensemble = as_ensemble(source, what="predict", **options)
+        X, y = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), None
         if y_new is not None:
-            y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(read_inputs(X_new, "X_new")), X_new, "y_new")
+            y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")
             # Of what a logarithm cannot be the density is zero.
             possible = y > 0 if self.kind == "log" else np.ones(len(y), bool)
             y = np.where(possible, y, 1.0)
         found = predict(source, X_new, quantiles=quantiles, y_new=None if y is None else self(y), **options)
-        ensemble = as_ensemble(source, what="predict", **options)
-        X = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
         blocks = np.array_split(X, len(X) * len(ensemble) * len(_NODES) // _BLOCK + 1)
         names = "f_mean", "f_variance", "y_mean", "y_variance"
         for name, values in zip(names, self._moments(ensemble, blocks), strict=True):

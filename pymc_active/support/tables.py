@@ -91,7 +91,11 @@ def as_floats(values: Any) -> np.ndarray:
         if _is_date(dtype):
             # As floats they would count from 1970, in a unit that depends on the table.
             raise TypeError(f"dates are not numbers; {_as_days(column, isinstance(dtype, pd.PeriodDtype))}")
-    for _, column in values.items() if is_frame else [(None, values)]:
+    # Of a wide table only a few columns, if any, hold objects.
+    objects = (
+        [values.iloc[:, k] for k, dtype in enumerate(values.dtypes) if dtype.kind == "O"] if is_frame else [values]
+    )
+    for column in objects:
         _check_objects(column)
     if isinstance(values, pd.DataFrame | pd.Series):
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))

@@ -69,7 +69,7 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             found += work.steps(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part)
-    # Equally likely, but by the prior most often far more probable.
+    # A longer alias fits as well, and the prior most often prefers it by far.
     best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
     longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]  # type: ignore[arg-type]
     found += work.run(partial(searcher.climb, iterations=_ROUGH), longer)

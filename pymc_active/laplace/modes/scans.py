@@ -21,7 +21,7 @@ _PER_RECIPROCAL_LENGTH = 3
 _PRIOR_SDS, _SHORT_SDS = 2.5, 5.0
 _TRENDS = np.geomspace(4.0, 0.7, 8)
 _LARGEST_GRID = 400
-# Parts of a step by which points on a lattice may be off, and of a period, reciprocal, to which it may grow.
+# Part of a step by which points on a lattice may be off, and the smallest ratio of a period to its longer alias.
 _UNEVEN, _LONGEST = 0.02, 1e-3
 # Log output sd at which the kernel vanishes.
 _VANISHING = -400.0
