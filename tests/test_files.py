@@ -31,7 +31,7 @@ from pymc_active.support.locks import locked
 pytestmark = pytest.mark.slow
 
 # What a file of a learner says that it is.
-KIND, VERSION = "pymc_active.active.Learner", 6
+KIND, VERSION = "pymc_active.active.Learner", 7
 GRID = np.linspace(-3, 3, 25)[:, None]
 START = GRID[[4, 12, 20]]
 WIDE = np.random.default_rng(5).uniform(-1, 1, (20, 9))
@@ -699,9 +699,9 @@ def test_arviz_opens_it(tmp_path):
     tree = az.from_netcdf(tmp_path / "run.nc")
     assert_array_equal(tree["observed_data"]["y"], active.y)
     assert_array_equal(tree["constant_data"]["X"], active.X)
-    groups = {"observed_data", "constant_data", "design", "pending", "failures", "pool", "modes", "state"}
+    groups = {"observed_data", "constant_data", "design", "pending", "failures", "pool", "modes", "start", "state"}
     assert set(tree.children) == groups
-    assert tree["pool"]["offered"].sum() == 5
+    assert_array_equal(tree["start"]["x"], active.X[:3])
     assert_array_equal(tree["modes/0"]["z"], [active.gpm.flatten(mode.point) for mode in active.fit.modes])
     assert tree["modes/0"].attrs["n_observations"] == 4
     assert tree.attrs["pymc_active"] == pma.__version__
@@ -730,7 +730,7 @@ DAMAGED = {
         (("named", "name"), "os.system", "criterion must be callable or one of"),
         (("named",), None, "a file cannot hold your own criterion"),
         (("named", "arguments"), {"os": "system"}, "may have the arguments draws, X_target; got"),
-        (("n_start",), 2, "3 observations, but 2 at the start and 0 told"),
+        (("steps",), ["one"], "invalid literal"),
         (("random_seed",), "__import__('os')", "invalid literal"),
         (("verify",), None, "verify must be 'never', 'sometimes' or a whole number"),
         (("notes",), ["a"], "damaged: its notes are list instead of a dict"),
@@ -770,6 +770,14 @@ def test_a_document_that_was_tampered_with_is_refused(kind, saved):
     for way, value, message in DAMAGED[kind]:
         with pytest.raises(ValueError, match=message):
             load_with(saved, contents, way, value)
+
+
+def test_points_that_are_missing_are_noticed(saved):
+    contents = files.read(saved, KIND, VERSION)
+    groups = {**contents.groups, "start": contents.groups["start"].isel(point=slice(2))}
+    files.write(saved, contents._replace(groups=groups), KIND, VERSION)
+    with pytest.raises(ValueError, match="3 observations, but 2 at the start and 0 told"):
+        Learner.load(saved)
 
 
 def test_other_values_of_a_document_leave_the_data_as_they_are(tmp_path):
@@ -830,14 +838,14 @@ def test_other_files_are_refused(tmp_path):
 
 def test_a_newer_version_says_to_upgrade(saved):
     files.write(saved, files.read(saved, KIND, VERSION), KIND, VERSION + 1)
-    with pytest.raises(ValueError, match=r"has version 7 .* knows version 6: upgrade it"):
+    with pytest.raises(ValueError, match=r"has version 8 .* knows version 7: upgrade it"):
         Learner.load(saved)
 
 
 def test_an_older_version_says_how_to_read_its_data():
     """And they can be read so."""
     path = Path(__file__).parent / "reference" / "learner_1.nc"
-    with pytest.raises(ValueError, match=r"has version 1 .* knows version 6: .* xarray\.open_datatree"):
+    with pytest.raises(ValueError, match=r"has version 1 .* knows version 7: .* xarray\.open_datatree"):
         Learner.load(path)
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         assert_allclose(tree["observed_data"]["y"][3:], truth(tree["constant_data"]["X"][3:]))

@@ -336,7 +336,7 @@ def test_the_function_of_a_run_without_a_model_is_passed_again(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
-    [{"memory": {"has_function": False}}, {"memory": {}}, {"models": None, "memory": None}, {"n_start": 3}],
+    [{"memory": {"has_function": False}}, {"memory": {}}, {"models": None, "memory": None}, {"steps": 3}],
 )
 def test_a_file_that_contradicts_itself_is_refused(change, tmp_path):
     path = tmp_path / "run.nc"

@@ -432,7 +432,6 @@ def test_a_measured_row_that_is_repeated_and_forgotten_stays_measured():
     active.forget(active.ask())
     assert "2 left in the pool" in repr(active)
     assert active.design().pool_row.to_numpy().tolist() == [0, 1]
-    assert active._questions.candidates.offered.all()
 
 
 def test_an_answer_may_be_near_what_was_asked():

@@ -1,5 +1,6 @@
 """The loop that looks for a maximum: what it asks, what it recommends, and what it knows of the place."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -406,7 +407,7 @@ def test_the_error_of_a_regret_is_its_scatter(priors):
     active = pma.Learner(gpm, "maximum", pool=pool, random_seed=0)
     found = []
     for seed in range(12):
-        active._state.random_seed = seed
+        active._current.run = replace(active._run, random_seed=seed)
         found.append(active.optimum(n_optima=60))
     regret, error = np.transpose([(one.regret, one.regret_error) for one in found])
     # Draws of the hyperparameters are the same for all seeds, so that they scatter less.

@@ -87,7 +87,7 @@ def test_a_pool_is_read_by_the_numbers_that_name_the_inputs():
     for names in ([900, 850], ["900", "850"]):
         pool = table[[900, 850]].set_axis(names, axis=1)
         active = pma.Learner(pma.ard_gp(table, [1.0, 2.0, 3.0]), pool=pool, criterion="random")
-        np.testing.assert_array_equal(active._questions.candidates.X, table)
+        np.testing.assert_array_equal(active._ledger.candidates.X, table)
         active.tell(pd.DataFrame([[0.2, 0.7]], columns=[850, 900]), 1.0)
         np.testing.assert_array_equal(active.X[-1], [0.2, 0.7])
 

@@ -236,7 +236,7 @@ def test_bounds_that_span_decades_call_for_a_logarithm():
     # Once in a run without data: before anything is measured.
     with pytest.warns(pma.InputScaleWarning, match=expected):
         learner = pma.Learner(None, bounds=wide)
-    for _ in range(learner._subject.rows.shape[0] + 1):
+    for _ in range(learner._run.subject.rows.shape[0] + 1):
         learner.tell(x := learner.ask(), x[:, 0])
     # The smallest of many even numbers is no bound that was chosen; most of those even in their logarithm are small.
     even, low = (

@@ -61,9 +61,7 @@ def assert_is_best(x, rows, score):
 
 
 def due(every, n_start, last, verdict, n):
-    v = Verification(every, n_start, 0)
-    v.verdicts[last] = {"model": verdict}
-    return v.is_due(n)
+    return Verification(every, 0, {last: {"model": verdict}}).is_due(n, n_start)
 
 
 GOOD, BAD = Verdict(0.03), Verdict(0.9, replaced=True)
@@ -71,7 +69,7 @@ GOOD, BAD = Verdict(0.03), Verdict(0.9, replaced=True)
 
 @pytest.mark.parametrize(("every", "expected"), [("never", False), ("sometimes", True), (1, True), (4, True)])
 def test_the_first_fit_is_verified(every, expected):
-    assert Verification(every, 5, 0).is_due(5) is expected
+    assert Verification(every, 0).is_due(5, 5) is expected
 
 
 def test_every_kth_point_since_the_start():

@@ -14,14 +14,12 @@ from pymc_active.criteria.surest_input import surest_input
 from pymc_active.learner.designs import gradient_design, latin_hypercube, random_design
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
-from pymc_active.learner.state import LearnerState
 from pymc_active.predictions.model_average import model_posterior
 from pymc_active.relevant_inputs.coordinate_wise import coordinate_wise
 from pymc_active.relevant_inputs.search import hds
 
 __all__ = [
     "Learner",
-    "LearnerState",
     "Optimum",
     "bald",
     "bald_from_trace",

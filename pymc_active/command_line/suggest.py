@@ -116,7 +116,7 @@ def _begin(call: _Call, before: Run | None) -> None:
     if before is not None:
         state.keep_open(learner, state.open_suggestions(before.learner))
         # The file of the old run may be replaced.
-        learner.state().revisions |= before.learner.state().revisions
+        learner._current.revisions |= before.learner._current.revisions
     if len(failed.y):
         state.tell(learner, failed.X, failed.y)
     console.note(f"{len(known.y)} measurements of {settings.target}; looking for {settings.goal}")

@@ -28,9 +28,7 @@ class Choice(NamedTuple):
 
 
 class Candidates(Protocol):
-    """The points that a learner chooses from; ``offered`` says which are or were being measured."""
-
-    offered: Any
+    """The points that a learner chooses from. Points ``tried`` were measured, failed or not; others are ``pending``."""
 
     def __len__(self) -> int:
         """Rows of the pool; 0 for a box."""
@@ -43,7 +41,7 @@ class Candidates(Protocol):
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of each input (D,)."""
 
-    def n_left(self, pending: Sequence[Choice]) -> float:
+    def n_left(self, tried: Sequence[Choice], pending: Sequence[Choice]) -> float:
         """How many more can be chosen."""
 
     def places(self, n: int) -> np.ndarray:
@@ -53,24 +51,23 @@ class Candidates(Protocol):
         """The user's labels of rows of the pool."""
 
     def choose(
-        self, scorer: Scorer | None, tried: np.ndarray, pending: list[Choice], rng: np.random.Generator
+        self, scorer: Scorer | None, tried: Sequence[Choice], pending: Sequence[Choice], rng: np.random.Generator
     ) -> Choice:
-        """The largest score, or a random point without a scorer; neither pending nor, in a box, ``tried`` (n, D)."""
+        """The largest score, or a random point without a scorer; neither pending nor, unless ``repeat``, tried."""
 
     def maximum(self, scorer: Scorer) -> Choice:
         """The point with the largest score, whether offered or not."""
 
-    def show(self, choices: list[Choice]) -> Any:
+    def show(self, choices: Sequence[Choice]) -> Any:
         """Choices as the user sees them: rows of the array or data frame."""
 
-    def find(self, X: np.ndarray) -> list[int]:
-        """Rows of points (k, D), -1 for points outside the pool; each of several equal rows is found once."""
+    def find(self, X: np.ndarray, known: Sequence[Choice] = ()) -> list[int]:
+        """Rows of points (k, D), -1 for points outside the pool; of equal rows first those that are not ``known``."""
 
-    def reserve(self, choice: Choice) -> None:
-        """Mark a choice as being measured."""
 
-    def release(self, choice: Choice, others: np.ndarray) -> None:
-        """Unmark a choice that is no longer being measured; ``others`` were measured or still are."""
+def rows_taken(tried: Sequence[Choice], pending: Sequence[Choice] = (), repeat: bool = False) -> list[int]:
+    """Rows of a pool that are pending or, unless points are repeated, were tried."""
+    return sorted({choice.row for choice in (*pending, *(() if repeat else tried)) if choice.row >= 0})
 
 
 class Pool:
@@ -82,7 +79,6 @@ class Pool:
         self.table = pool.copy() if isinstance(pool, pd.DataFrame) else None
         self.X = read_inputs(pool, "pool", len(inputs)).copy()
         self.repeat = repeat
-        self.offered = np.zeros(len(self.X), bool)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -100,13 +96,12 @@ class Pool:
     def limits(self):
         return self.X.min(0), self.X.max(0)
 
-    def left(self, pending: Sequence[Choice] = ()) -> np.ndarray:
+    def left(self, tried: Sequence[Choice], pending: Sequence[Choice]) -> np.ndarray:
         """Rows that may be offered."""
-        rows = np.arange(len(self.X)) if self.repeat else np.flatnonzero(~self.offered)
-        return np.setdiff1d(rows, [choice.row for choice in pending])
+        return np.delete(np.arange(len(self.X)), rows_taken(tried, pending, self.repeat))
 
-    def n_left(self, pending):
-        return len(self.left(pending))
+    def n_left(self, tried, pending):
+        return len(self.left(tried, pending))
 
     def places(self, n):
         return self.X[rows_among(len(self.X), n)]
@@ -115,7 +110,7 @@ class Pool:
         return self.labels[list(rows)]
 
     def choose(self, scorer, tried, pending, rng):
-        left = self.left(pending)
+        left = self.left(tried, pending)
         if scorer is None:
             row = int(rng.choice(left))
             return Choice(self.X[row], row, np.nan)
@@ -135,29 +130,19 @@ class Pool:
         rows = [choice.row for choice in choices]
         return self.X[rows] if self.table is None else self.table.iloc[rows]
 
-    def find(self, X):
-        offered, rows = self.offered.copy(), []
+    def find(self, X, known=()):
+        offered, rows = np.zeros(len(self.X), bool), []
+        offered[rows_taken(known)] = True
         for x in X:
             same = np.flatnonzero((self.X == x).all(1))
-            # Among equal rows, those not offered yet come first.
             row = int(same[np.argmin(offered[same])]) if len(same) else -1
             if row >= 0:
                 offered[row] = True
             rows.append(row)
         return rows
 
-    def reserve(self, choice):
-        if choice.row >= 0:
-            self.offered[choice.row] = True
-
-    def release(self, choice, others):
-        # As many equal rows stay offered as have other measurements.
-        n_offered = self.offered[(self.X == self.X[choice.row]).all(1)].sum()
-        if n_offered > (others == self.X[choice.row]).all(1).sum():
-            self.offered[choice.row] = False
-
     def __repr__(self) -> str:
-        return f"{len(self.left())} left in the pool"
+        return f"a pool of {len(self.X)} points"
 
 
 class Box:
@@ -166,8 +151,6 @@ class Box:
     def __init__(self, bounds: Any, inputs: Sequence, repeat: bool):
         self.low, self.high = read_bounds(bounds, len(inputs), inputs)
         self.repeat = repeat
-        # The data tell which points were measured.
-        self.offered: list[int] = []
         # The inputs, if the user named them: points are then shown as rows of a data frame.
         self.names = list(inputs) if isinstance(bounds, Mapping) and all(isinstance(k, str) for k in bounds) else None
 
@@ -182,7 +165,7 @@ class Box:
     def limits(self):
         return self.low, self.high
 
-    def n_left(self, pending):
+    def n_left(self, tried, pending):
         return np.inf
 
     def places(self, n):
@@ -194,8 +177,8 @@ class Box:
     def choose(self, scorer, tried, pending, rng):
         if scorer is None:
             return Choice(rng.uniform(self.low, self.high), -1, np.nan)
-        asked = np.reshape([choice.x for choice in pending], (-1, len(self.low)))
-        taken, apart = (asked, _SAME) if self.repeat else (np.concatenate([tried, asked]), _APART)
+        asked, measured = (np.reshape([one.x for one in part], (-1, len(self.low))) for part in (pending, tried))
+        taken, apart = (asked, _SAME) if self.repeat else (np.concatenate([measured, asked]), _APART)
         found = maximize(scorer, self.low, self.high, rng)
         free = [Choice(x, -1, float(v)) for x, v in zip(*found, strict=True) if self._is_away(x, taken, _SAME)]
         if free:
@@ -215,14 +198,8 @@ class Box:
         X = np.reshape([choice.x for choice in choices], (-1, len(self.low)))
         return X if self.names is None else pd.DataFrame(X, columns=self.names)
 
-    def find(self, X):
+    def find(self, X, known=()):
         return [-1] * len(X)
-
-    def reserve(self, choice):
-        pass
-
-    def release(self, choice, others):
-        pass
 
     def __repr__(self) -> str:
         return f"a box of {len(self.low)} input{'s' if len(self.low) > 1 else ''}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,8 @@ from pymc_active.criteria.base import Scorer, is_lazy
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.learner.designs import gradient_design, latin_hypercube
 from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, check_following, read_subject
-from pymc_active.learner.questions import Questions
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
@@ -31,7 +31,7 @@ type MakeModel = Callable[[Any, np.ndarray], Any]
 
 
 class FirstDesign:
-    """What a learner follows before it has a model: a design, and the results so far.
+    """What a learner follows before it has a model: the points of a design, and how the model is made.
 
     ``rows`` (k, D) are the points to ask for; ``function`` makes the model from as many results, or None for
     :func:`ard_gp` on the box of the candidates.
@@ -63,22 +63,16 @@ class FirstDesign:
         warn_if_decades(low, high, inputs, places)
         self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
-        self.X, self.y = np.empty((0, len(low))), np.empty(0)
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Context that an interrupt or an error leaves with the results that were there before."""
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            vars(self).update(before)
-            raise
+    def named(self, inputs: list) -> Self:
+        """The same with names of the inputs."""
+        other = copy(self)
+        other.inputs = inputs
+        return other
 
     def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | FollowedModels:
-        """Take the data X (n, D) and y (n,): the model made from them, or this design if they are too few."""
+        """What to follow given the data X (n, D) and y (n,): the model made from them, or this, if they are too few."""
         if len(y) < len(self.rows):
-            self.X, self.y = X, y
             return self
         is_named = self.inputs != list(range(X.shape[1]))
         table = pd.DataFrame(X, columns=self.inputs) if is_named else X
@@ -90,27 +84,27 @@ class FirstDesign:
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
         return subject
 
-    def fit(self, *_: Any) -> NoReturn:
-        """There is nothing to fit yet: a ValueError."""
+    def raise_unfitted(self, n: int) -> NoReturn:
+        """Raise a ValueError: after ``n`` points there is nothing to fit."""
         raise ValueError(
             f"there is no model yet: the learner makes it when {len(self.rows)} points have been told, failures not "
-            f"counted, and it knows {len(self.y)}. Measure the points of ask() first; if all fail, look elsewhere"
+            f"counted, and it knows {n}. Measure the points of ask() first; if all fail, look elsewhere"
         )
 
-    def choose(self, questions: Questions, rng: np.random.Generator) -> Choice:
+    def choose(self, ledger: Ledger, rng: np.random.Generator) -> Choice:
         """The first row of the design, or the candidate nearest to it, that no point asked or told stands for.
 
         A point stands for the row nearest to it, so that the user's own points count. After the last row, points are
         random.
         """
-        candidates, known = questions.candidates, (*questions.told, *questions.failed, *questions.pending)
-        done = [int(np.argmax(_Nearness(choice.x, self.width).score(self.rows))) for choice in known]
+        candidates, known = ledger.candidates, (ledger.tried, ledger.pending)
+        done = [int(np.argmax(_Nearness(one.x, self.width).score(self.rows))) for part in known for one in part]
         left = np.delete(self.rows, done, axis=0)
         if not len(left):
-            return candidates.choose(None, questions.tried(self.X), questions.pending, rng)
+            return candidates.choose(None, *known, rng)
         if isinstance(candidates, Box):
             return Choice(left[0], -1, np.nan)
-        nearest = candidates.choose(_Nearness(left[0], self.width), questions.tried(self.X), questions.pending, rng)
+        nearest = candidates.choose(_Nearness(left[0], self.width), *known, rng)
         return nearest._replace(score=np.nan)
 
 

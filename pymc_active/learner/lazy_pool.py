@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from pymc_active.criteria.epig import rows_among
 from pymc_active.criteria.screening import screened
-from pymc_active.learner.candidates import Choice
+from pymc_active.learner.candidates import Choice, rows_taken
 from pymc_active.support.tables import read_inputs
 
 
 class LazyPool:
-    """Rows of a dask array, each offered once unless ``repeat``; keeps only the rows offered."""
+    """Rows of a dask array, each offered once unless ``repeat``."""
 
     def __init__(self, pool: Any, width: int, repeat: bool):
         if pool.ndim != 2 or pool.shape[1] != width:
@@ -26,7 +26,6 @@ class LazyPool:
             raise ValueError("pool is empty: expected at least one row")
         self.pool = pool.rechunk({1: -1})
         self.repeat = repeat
-        self.offered: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -46,11 +45,8 @@ class LazyPool:
         low, high = compute(self.pool.min(axis=0), self.pool.max(axis=0))
         return np.asarray(low, float), np.asarray(high, float)
 
-    def _excluded(self, pending: Collection[Choice]) -> set[int]:
-        return {choice.row for choice in pending} | (set() if self.repeat else set(self.offered))
-
-    def n_left(self, pending):
-        return len(self) - len(self._excluded(pending))
+    def n_left(self, tried, pending):
+        return len(self) - len(rows_taken(tried, pending, self.repeat))
 
     def read(self, rows: Any) -> np.ndarray:
         """Rows as an array."""
@@ -63,24 +59,24 @@ class LazyPool:
         return np.array(rows, int)
 
     def choose(self, scorer, tried, pending, rng):
-        excluded = self._excluded(pending)
+        excluded = rows_taken(tried, pending, self.repeat)
         if scorer is None:
             row = int(rng.integers(len(self) - len(excluded)))
-            for earlier in sorted(excluded):
+            for earlier in excluded:
                 row += earlier <= row
             return Choice(self.read(row), row, np.nan)
         # Each block is screened by itself.
         return self._best(partial(screened, scorer), excluded)
 
     def maximum(self, scorer):
-        return self._best(scorer.score, set())
+        return self._best(scorer.score, ())
 
-    def _best(self, score: Callable[[np.ndarray], np.ndarray], excluded: set[int]) -> Choice:
+    def _best(self, score: Callable[[np.ndarray], np.ndarray], excluded: Sequence[int]) -> Choice:
         from dask import delayed
 
         # As a value of the graph it is sent to each process once.
         scorer = delayed(score, traverse=False)
-        best = [choice for choice in self._map(_best_of, scorer, sorted(excluded)) if choice is not None]
+        best = [choice for choice in self._map(_best_of, scorer, excluded) if choice is not None]
         if not best:
             raise ValueError("the criterion is NaN for every candidate")
         return max(best, key=lambda choice: choice.score)
@@ -96,31 +92,20 @@ class LazyPool:
     def show(self, choices):
         return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))
 
-    def find(self, X):
+    def find(self, X, known=()):
         equal: list[list[int]] = [[] for _ in X]
         for block in self._map(_equal_rows, X) if len(X) else ():
             for i, row in block:
                 equal[i].append(row)
-        offered, rows = dict(self.offered), []
-        for x, same in zip(X, equal, strict=True):
-            # Among equal rows, those not offered yet come first.
+        offered, rows = set(rows_taken(known)), []
+        for same in equal:
             row = min(same, key=lambda row: row in offered, default=-1)
-            offered[row] = x
+            offered.add(row)
             rows.append(row)
         return rows
 
-    def reserve(self, choice):
-        if choice.row >= 0:
-            self.offered[choice.row] = choice.x
-
-    def release(self, choice, others):
-        # As many equal rows stay offered as have other measurements.
-        n_offered = sum(np.array_equal(x, choice.x) for x in self.offered.values())
-        if n_offered > (others == choice.x).all(1).sum():
-            self.offered.pop(choice.row, None)
-
     def __repr__(self) -> str:
-        return f"{self.n_left(())} left in the pool"
+        return f"a dask array of {len(self)} points"
 
 
 def _best_of(block: np.ndarray, start: int, score: Callable, excluded: Sequence[int]) -> Choice | None:

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -17,18 +18,19 @@ from pymc_active.criteria.maximum.domain import Domain, check_data
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Choice
-from pymc_active.learner.current_fit import CurrentFit
+from pymc_active.learner.current import Current
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
+from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
-from pymc_active.learner.state import LearnerState, new_state
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.arguments import checked
-from pymc_active.support.files import read, write
+from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
@@ -140,7 +142,7 @@ class Learner(Summarized):
     47
     """
 
-    __slots__ = ("__weakref__", "_fits", "_questions", "_state", "_verification")
+    __slots__ = ("__weakref__", "_current")
 
     @checked
     def __init__(
@@ -162,38 +164,27 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, explore_every, inference, verify)
-        self._take(new_state(gpm, learn, criterion, *where, *models, random_seed, max_points), executor)
-
-    @classmethod
-    def from_state(cls, state: LearnerState, executor: Executor | None = None) -> Self:
-        """The learner of a state, such as another one's :meth:`state`; it owns the state from now on."""
-        learner = cls.__new__(cls)
-        learner._take(state, executor)
-        return learner
-
-    def state(self) -> LearnerState:
-        """The complete state of the run, as :meth:`save` writes it. Not a copy: it changes with the run."""
-        return self._state
+        run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points)
+        self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
 
-    def _take(self, state: LearnerState, executor: Executor | None) -> None:
-        self._state, self._fits = state, CurrentFit(state, executor)
-        self._questions, self._verification = state.questions, state.verification
+    @property
+    def _run(self) -> Run:
+        return self._current.run
 
     @property
-    def _subject(self) -> FirstDesign | FollowedModels:
-        # The first design becomes a model.
-        return self._state.subject
+    def _ledger(self) -> Ledger:
+        return self._current.run.ledger
 
     def _summary(self) -> Summary:
         # Showing a learner must not fit it.
-        fit, start = self._fits.known, max(self.n_start, len(self.y) - _SHOWN)
-        candidates = self._questions.candidates  # rows of a pool are shown as the user wrote them
+        fit, start = self._run.verified, max(self.n_start, len(self.y) - _SHOWN)
+        candidates = self._ledger.candidates  # rows of a pool are shown as the user wrote them
         widths = np.zeros(self.X.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
         columns = [[coordinate(x, w) for x in X] for X, w in zip(self.X[start:].T, widths, strict=True)]
-        inputs = [str(name) for name in self._questions.inputs[:_SHOWN]]
+        inputs = [str(name) for name in self._ledger.inputs[:_SHOWN]]
         output = next((gpm.output for gpm in self.models.values()), "y")
         values = np.transpose([*columns[:_SHOWN], [f"{y:.6g}" for y in self.y[start:]]])
         told = pd.DataFrame(values, columns=[*inputs, output], index=np.arange(start, len(self.y)) + 1)
@@ -201,52 +192,58 @@ class Learner(Summarized):
             "goal": self.learn,
             "criterion": self.criterion_name,
             "points": len(self.y),
-            "told after the start": len(self._questions.told),
-            "failed": len(self._questions.failed) or None,
-            "asked and not told yet": len(self._questions.pending) or None,
-            "candidates": repr(candidates),
+            "told after the start": len(self._ledger.told),
+            "failed": len(self._ledger.failed) or None,
+            "asked and not told yet": len(self._ledger.pending) or None,
+            "candidates": str(self._ledger),
             "fit": None if fit is None else type(fit).__name__,
         }
         if self.X.shape[1] > _SHOWN:
             told.insert(_SHOWN, "…", "…")
         return Summary("Learner", facts, [told] if len(told) else [])
 
-    learn = _of("_state", "learn", "The goal.")
-    criterion = _of("_state", "criterion", "The criterion; None for random points.")
-    criterion_name = _of("_state", "criterion_name", "Name of the criterion.")
-    minimize = _of("_state", "minimize", "Whether the minimum is wanted.")
-    repeat = _of("_state", "repeat", "Whether points may be asked for again.")
-    random_seed = _of("_state", "random_seed", "The seed of everything random.")
-    n_start = _of("_state", "n_start", "Number of points at the start.")
-    notes = _of("_state", "notes", "A dict of your own for JSON, saved with the run, such as units.", is_settable=True)
-    executor = _of("_fits", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
-    X = _of("_subject", "X", "Inputs measured so far (n, D), in the user's units.")
-    y = _of("_subject", "y", "Outputs measured so far (n,).")
+    learn = _of("_run", "learn", "The goal.")
+    criterion = _of("_run", "criterion", "The criterion; None for random points.")
+    criterion_name = _of("_run", "criterion_name", "Name of the criterion.")
+    minimize = _of("_run", "minimize", "Whether the minimum is wanted.")
+    repeat = _of("_run", "repeat", "Whether points may be asked for again.")
+    random_seed = _of("_run", "random_seed", "The seed of everything random.")
+    n_start = _of("_run", "n_start", "Number of points at the start.")
+    n_left = _of("_ledger", "n_left", "How many points can still be asked for; infinite for a box.")
+    notes = _of(
+        "_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True
+    )
+    executor = _of("_current", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs measured so far (n, D), in the user's units."""
+        return self._run.X.copy()
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs measured so far (n,)."""
+        return self._run.y.copy()
 
     @property
     def failures(self) -> np.ndarray:
         """Inputs of the experiments that failed (k, D), in the order told, in the user's units."""
-        return self._questions.matrix(self._questions.failed)
+        return self._ledger.matrix(self._ledger.failed)
 
     @property
     def asked_labels(self) -> np.ndarray:
         """Pool labels (row numbers for an array) of the points told after the start, without those outside it."""
-        return self._questions.candidates.labels_of([choice.row for choice in self._questions.told if choice.row >= 0])
+        return self._ledger.candidates.labels_of([choice.row for choice in self._ledger.told if choice.row >= 0])
 
     @property
     def pending(self) -> Any:
         """Points asked for and neither told nor forgotten yet (k, D), in the order asked, as :meth:`ask` shows them."""
-        return self._questions.candidates.show(self._questions.pending)
-
-    @property
-    def n_left(self) -> float:
-        """How many points can still be asked for; infinite for a box."""
-        return self._questions.candidates.n_left(self._questions.pending)
+        return self._ledger.candidates.show(self._ledger.pending)
 
     @property
     def domain(self) -> Domain:
         """Where to look for the maximum: the box, or all rows of the pool."""
-        return self._questions.candidates.domain
+        return self._ledger.candidates.domain
 
     @property
     def gpm(self) -> GPModel:
@@ -256,7 +253,7 @@ class Learner(Summarized):
     @property
     def fit(self) -> Fit | ModelAverage:
         """The fit to all data, or the :class:`ModelAverage` of several."""
-        return self._fits.verified()
+        return self._current.verified()
 
     @property
     def verification(self) -> xr.Dataset:
@@ -270,36 +267,30 @@ class Learner(Summarized):
           chosen over that of the best, judged by the longer run; 1 is perfect. NaN until asked, for boxes and dask
           arrays, for ``thompson``, random points and functions.
         """
-        return self._verification.dataset(not self._subject.are_several)
+        return self._run.verification.dataset(not self._run.subject.are_several)
 
     @property
     def models(self) -> dict[Any, GPModel]:
         """The models by label; a single one is ``"model"``."""
-        return dict(self._subject.models)
+        return dict(self._run.subject.models)
 
     @property
     def model_history(self) -> xr.DataArray:
         """Posterior probabilities of several models at each fit, (n_observations, model); NaN before one joined."""
-        if isinstance(self._subject, FirstDesign) or not self._subject.are_several:
+        if not self._run.subject.are_several:
             # An AttributeError, so that hasattr is False.
             raise AttributeError("model_history is for learners of several models: Learner([gpm, other], ...)")
-        self._fits.searched()
-        return self._subject.history()
+        return self._several("model_history").history()
 
     def add_model(self, gpm: GPModel, label: Any = None) -> None:
         """Add a model, labelled by its kernel expression by default; it gets the data told so far."""
-        several = self._several("add_model")
-        # The models so far have followed what was told.
-        self._fits.searched()
-        several.join(gpm, label)
-        self._fits.refit()
+        models = self._several("add_model").with_model(gpm, label)
+        self._current.become(self._run.refitted(models))
 
     def remove_model(self, label: Any) -> None:
         """Remove a model; at least two must stay."""
-        several = self._several("remove_model")
-        self._fits.searched()
-        several.leave(label)
-        self._fits.refit()
+        models = self._several("remove_model").without_model(label)
+        self._current.become(self._run.refitted(models))
 
     @checked
     def search(self) -> ModelAverage:
@@ -309,18 +300,19 @@ class Learner(Summarized):
         """
         # The average warns if the fit of the most probable model is doubtful.
         with ignoring(DoubtfulFitWarning):
-            several = self._several("search")
-            self._fits.searched()
-            found = several.fit(self.random_seed, self.executor, anew=True)
-        self._fits.refit(found)
+            models = self._several("search").follow(self.random_seed, self.executor, anew=True)
+            self._current.become(self._run.refitted(models, models.average()))
         return cast("ModelAverage", self.fit)
 
     def _several(self, what: str) -> FollowedModels:
-        if isinstance(self._subject, FirstDesign):
-            self._subject.fit()
-        if not self._subject.are_several:
+        """Several models, which have followed what was told."""
+        subject = self._run.subject
+        if isinstance(subject, FirstDesign):
+            subject.raise_unfitted(len(self.y))
+        if not subject.are_several:
             raise ValueError(f"{what} is for learners of several models: Learner([gpm, other], ...)")
-        return self._subject
+        self._current.searched()
+        return cast("FollowedModels", self._run.subject)
 
     @checked
     def ask(self, n: int = 1) -> Any:
@@ -342,27 +334,26 @@ class Learner(Summarized):
                 + ("" if self.repeat else "add candidates, pass repeat=True, or ")
                 + "forget() pending points that will not be measured"
             )
-        if not isinstance(self._subject, FirstDesign):
+        if not isinstance(self._run.subject, FirstDesign):
             # A measurement that cannot be told would be lost.
-            for gpm in self._subject.models.values():
+            for gpm in self._run.subject.models.values():
                 gpm.check_replaceable()
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
-            self._fits.before_asking()
-        asked, choices = self._questions, []
-        with self._state.choosing() as rng, ignoring(SamplingWarning):
+            self._current.before_asking()
+        ledger, rng = self._ledger, read_generator(self._run.generator)
+        with ignoring(SamplingWarning):
             for _ in range(n):
-                choices.append(self._choose(rng))
-                asked.ask(choices[-1])
-            return asked.candidates.show(choices)
+                ledger = ledger.ask(self._choose(ledger, rng))
+        self._current.run = replace(self._run, ledger=ledger, generator=write_generator(rng))
+        return ledger.candidates.show(ledger.pending[-n:])
 
-    def _choose(self, rng: np.random.Generator) -> Choice:
-        asked = self._questions
-        if isinstance(self._subject, FirstDesign):
-            return self._subject.choose(asked, rng)
-        scorer, success, tried = self._fits.scorer(), self._fits.success(), asked.tried(self.X)
+    def _choose(self, ledger: Ledger, rng: np.random.Generator) -> Choice:
+        if isinstance(self._run.subject, FirstDesign):
+            return self._run.subject.choose(ledger, rng)
+        scorer, success = self._current.scorer_given(ledger.pending), self._current.success()
         n = 1 if success is None or scorer is not None else _RANDOM
-        found = [asked.candidates.choose(scorer, tried, asked.pending, rng) for _ in range(n)]
+        found = [ledger.candidates.choose(scorer, ledger.tried, ledger.pending, rng) for _ in range(n)]
         if success is None or n == 1:
             return found[0]
         probability = np.exp(success(np.stack([choice.x for choice in found])))
@@ -379,40 +370,34 @@ class Learner(Summarized):
 
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes; then nothing is added.
         """
-        asked_for = self._questions
-        X, labels = asked_for.read(x, "x")
-        self._fits.check_data()
+        ledger = self._ledger
+        X, labels = ledger.read(x, "x")
+        self._current.check_data()
         if isinstance(y, str):
             raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
         if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or y.shape not in ((len(X),), (len(X), 1)):
             y = np.atleast_1d(np.squeeze(y))
         told = read_outputs(y, len(X), x, may_fail=True)
-        failed = np.isnan(told)
-        positions = asked_for.find(X, labels) if asked is None else asked_for.find_known(asked, "asked")
+        positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
-        if not isinstance(places := asked_for.candidates, LazyPool):
-            warn_if_far_outside(X, *places.limits, asked_for.inputs, may_all_be=len(places) > 0)
-            asked_for.warn_if_near(X, positions, labels)
+        if not isinstance(places := ledger.candidates, LazyPool):
+            warn_if_far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0)
+            ledger.warn_if_near(X, positions, labels)
         if not self.repeat:
-            asked_for.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
-        with self._state.all_or_nothing():
-            self._state.take_names(x.index if isinstance(x, pd.Series) else getattr(x, "columns", ()))
-            asked_for.tell(X, positions, failed)
-            if not failed.all():
-                self._state.take(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, told[~failed]]))
-                self._fits.refit()
+            ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
+        columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
+        self._current.become(self._run.tell(X, told, positions, columns))
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
 
         The model is fitted anew. Points asked for since are not taken back. A ValueError if there is no such row.
         """
-        self._fits.check_data()
-        with self._state.all_or_nothing():
-            self._state.correct(row, read_outputs(np.atleast_1d(y), 1, may_fail=True)[0])
-            self._fits.refit()
-        self._fits.outliers.clear()
+        self._current.check_data()
+        value = read_outputs(np.atleast_1d(y), 1, may_fail=True)[0]
+        self._current.become(self._run.correct(row, value))
+        self._current.outliers.clear()
 
     def forget(self, x: Any = None) -> None:
         """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.
@@ -420,11 +405,11 @@ class Learner(Summarized):
         Failures that were none are forgotten as well, if x names them: tell their results then. Labels distinguish
         equal rows of a pool. A ValueError if a point is neither pending nor failed; none is given up then.
         """
-        self._questions.forget(x, self.X)
+        self._current.run = replace(self._run, ledger=self._ledger.forget(x))
 
     def expect(self, x: Any) -> None:
         """Add pending points x, (k, D) or (D,), such as another learner's; a ValueError if one is not in the pool."""
-        self._questions.expect(x)
+        self._current.run = replace(self._run, ledger=self._ledger.expect(x))
 
     @checked
     def run(
@@ -468,9 +453,9 @@ class Learner(Summarized):
         until it is complete; a FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
         ValueError for labels other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         """
-        self._fits.check_data()
-        revisions = self._state.revisions
-        revisions.add(write(path, to_contents(self._state), KIND, FORMAT_VERSION, revisions))
+        self._current.check_data()
+        contents, revisions = to_contents(self._run, self.notes), self._current.revisions
+        revisions.add(write(path, contents, KIND, FORMAT_VERSION, revisions))
 
     @classmethod
     def load(
@@ -499,7 +484,11 @@ class Learner(Summarized):
             If a model, criterion or pool is missing, or the model's parameters differ from the saved ones; for a file
             of another kind, of a newer version, or damaged.
         """
-        return cls.from_state(from_contents(read(path, KIND, FORMAT_VERSION), model, criterion, pool), executor)
+        contents = read(path, KIND, FORMAT_VERSION)
+        learner = cls.__new__(cls)
+        learner._current = Current(from_contents(contents, model, criterion, pool), executor)
+        learner.notes, learner._current.revisions = contents.document["notes"], {contents.revision}
+        return learner
 
     def recommend(self) -> Any:
         """The answer to the goal of the run.
@@ -514,16 +503,16 @@ class Learner(Summarized):
             return self.fit.probability.idxmax().item()
         best = self._best()
         warn_if_far_above(self.fit, best.x, self.X, self.y, self.minimize)
-        return self._questions.candidates.show([best])
+        return self._ledger.candidates.show([best])
 
     def _best(self) -> Choice:
-        candidates, success = self._questions.candidates, self._fits.success()
+        candidates, success = self._ledger.candidates, self._current.success()
         return best_point(self.fit, candidates, self.X, success, self.minimize, self.learn)
 
     @checked
     def success_probability(self, X: Any) -> np.ndarray:
         """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""
-        points, success = read_inputs(X, inputs=self._questions.inputs), self._fits.success()
+        points, success = read_inputs(X, inputs=self._ledger.inputs), self._current.success()
         return np.ones(len(points)) if success is None else np.exp(success(points))
 
     @checked
@@ -533,8 +522,8 @@ class Learner(Summarized):
         ``n_optima`` sample paths show this distribution; their hyperparameters are up to 64 draws from the fit.
         """
         best = self._best()
-        rest = self.domain, self._fits.success(), self.minimize, n_optima, self.random_seed
-        return find_optimum(self.fit, best.x, self._questions.candidates.show([best]), *rest)
+        rest = self.domain, self._current.success(), self.minimize, n_optima, self.random_seed
+        return find_optimum(self.fit, best.x, self._ledger.candidates.show([best]), *rest)
 
     @checked
     def stop(self, epsilon: float, delta: float = 0.05) -> bool:
@@ -555,10 +544,10 @@ class Learner(Summarized):
         if not epsilon >= 0 or not 0 < delta < 1:
             raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon:g} and {delta:g}")
         # Equal values do not tell how much y varies.
-        if isinstance(self._subject, FirstDesign) or not np.ptp(self.y):
+        if isinstance(self._run.subject, FirstDesign) or not np.ptp(self.y):
             return False
         if self.learn == "maximum":
-            rest = self.domain, self._fits.success(), self.minimize, epsilon, delta, self.random_seed
+            rest = self.domain, self._current.success(), self.minimize, epsilon, delta, self.random_seed
             return regret_is_small(self.fit, self._best().x, *rest)
         if isinstance(self.fit, ModelAverage) and self.learn == "model" and self.fit.probability.max() > 1 - delta:
             return True
@@ -566,10 +555,10 @@ class Learner(Summarized):
 
     def best_score(self) -> tuple[float, str]:
         """The criterion at its best candidate, offered already or not, and its units: what a measurement is worth."""
-        scorer = self._fits.scorer()
+        scorer = self._current.scorer()
         if scorer is None:
             raise ValueError("random points have no criterion to stop by: pass criterion=... to the Learner")
-        return self._questions.candidates.maximum(scorer).score, scorer.units
+        return self._ledger.candidates.maximum(scorer).score, scorer.units
 
     @checked
     def to_datatree(self, draws: int | None = None) -> xr.DataTree:
@@ -582,19 +571,19 @@ class Learner(Summarized):
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)
         tree["design"] = self.design()
-        if self._questions.failed:
-            tree["failures"] = self._questions.table(self._questions.failed, "failure")
+        if self._ledger.failed:
+            tree["failures"] = self._ledger.table(self._ledger.failed, "failure")
         if isinstance(self.fit, ModelAverage):
             now, history = self.fit.probability, self.model_history
             # The history also has models that left.
             tree["models"] = xr.Dataset({"probability": now, "history": history.sel(model=now.model)})
-        if self._verification.verdicts:
+        if self._run.verification.verdicts:
             tree["verification"] = self.verification
         return tree
 
     @checked
     def design(self, pending: bool = False) -> xr.Dataset:
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
-        self._fits.check_data()
-        told = self._questions.design(self.y[self.n_start :], pending)
+        self._current.check_data()
+        told = self._ledger.design(self.y[self.n_start :], pending)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

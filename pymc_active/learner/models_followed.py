@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from zlib import crc32
 
@@ -21,7 +22,13 @@ from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
-from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, ignoring, warn_user
+from pymc_active.support.user_warnings import (
+    DoubtfulEvidenceWarning,
+    DoubtfulFitWarning,
+    ModelLeftOutWarning,
+    ignoring,
+    warn_user,
+)
 from pymc_active.support.workers import Call
 
 # Base kernels of models that may join. Neighbours that may join at a time; models that always stay; probability below
@@ -33,35 +40,39 @@ _NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
 ONLY = "model"
 
 
+@dataclass(frozen=True, eq=False)
 class FollowedModels:
     """Models of the same observations by label, each with its last fit; a single one is labelled :data:`ONLY`.
 
-    Several models may join, with the mean prior weight, and leave; see ``explore_every`` of the learner.
+    Several models may join, with the mean prior weight, and leave; see ``explore_every`` of the learner. All methods
+    return new values; only the data that the models hold can change, by :meth:`set_data`. ``explored`` is the number of
+    points when neighbours last joined, ``probabilities`` are those of the models at each number of points.
     """
 
-    def __init__(
-        self,
+    tracks: Mapping[Any, Track]
+    inference: str
+    prior: Mapping[Any, float] | None = None
+    explore_every: int = 0
+    max_points: int | None = None
+    explored: int = 0
+    probabilities: Mapping[int, xr.DataArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
         models: Mapping[Any, GPModel],
         inference: str,
         *,
         prior: Prior = None,
         explore_every: int = 0,
         max_points: int | None = None,
-    ):
-        self.inference, self.explore_every, self.max_points = inference, explore_every, max_points
-        self.prior: Mapping[Any, float] | None
-        self.prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        self.tracks: dict[Any, Track] = {}
-        for label, gpm in models.items():
-            self.tracks[label] = self._track(label, gpm, len(models) > 1)
-        # Number of points when neighbours last joined.
-        self.explored = len(self.y)
-        # Number of points -> posterior probabilities over ``model``.
-        self.probabilities: dict[int, xr.DataArray] = {}
-
-    def _track(self, label: Any, gpm: GPModel, is_one_of_several: bool = True) -> Track:
-        stream = crc32(str(label).encode()) if is_one_of_several else None
-        return Track(gpm, self.inference, stream, self.max_points)
+    ) -> Self:
+        """Models without fits."""
+        streams = {label: _stream(label) if len(models) > 1 else None for label in models}
+        tracks = {label: Track(gpm, inference, streams[label], max_points) for label, gpm in models.items()}
+        prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
+        n = len(next(iter(models.values())).y)
+        return cls(tracks, inference, prior, explore_every, max_points, explored=n)
 
     @property
     def are_several(self) -> bool:
@@ -83,31 +94,19 @@ class FollowedModels:
         """Outputs measured so far (n,)."""
         return next(iter(self.tracks.values())).gpm.y
 
-    def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Replace the data of all models, or of none if one refuses them."""
-        # A user's own model may refuse data that others accept, such as any change to a constant X.
-        with self.all_or_nothing():
-            for gpm in self.models.values():
-                gpm.set_data(X, y)
+    def with_data(self, *_: np.ndarray) -> Self:
+        """What to follow given other data: the same models."""
         return self
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Context that an interrupt or an error leaves with the data and last fits that were there before."""
-        data, tracks = (self.X, self.y), [(track, vars(track).copy()) for track in self.tracks.values()]
-        try:
-            yield
-        except BaseException:
-            for track, before in tracks:
-                vars(track).update(before)
-                if not all(map(np.array_equal, (track.gpm.X, track.gpm.y), data)):
-                    track.gpm.set_data(*data)
-            raise
+    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace the data that the models hold, as much of them as differ."""
+        for gpm in self.models.values():
+            if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
+                gpm.set_data(X, y)
 
-    def start_anew(self) -> None:
-        """Forget the last fits, from which the next would follow."""
-        for track in self.tracks.values():
-            track.last, track.rows, track.n_seen = None, None, 0
+    def anew(self) -> Self:
+        """The models without their last fits."""
+        return replace(self, tracks={label: track.anew() for label, track in self.tracks.items()})
 
     @contextmanager
     def holding_first(self, n: int) -> Iterator[None]:
@@ -118,51 +117,23 @@ class FollowedModels:
                 stack.enter_context(holding(gpm, X, y))
             yield
 
-    def fit(self, seed: int, executor: Executor | None, anew: bool = False) -> Fit | ModelAverage:
+    def follow(self, seed: int, executor: Executor | None, anew: bool = False) -> Self:
         """Update the particles of every model, or follow its modes, and explore when it is time; or fit all anew."""
-        if not self.are_several:
-            [track] = self.tracks.values()
-            return track.follow(seed, executor, anew)
         n = len(self.y)
-        self._follow(self.tracks, seed, executor, anew)
+        after = replace(self, tracks={**self.tracks, **_followed(self.tracks, seed, executor, anew)})
+        if not self.are_several:
+            return after
         if not anew and self.explore_every and n - self.explored >= self.explore_every:
-            self._explore(seed, executor)
-            self.explored = n
-        average = self.average()
-        self.probabilities[n] = average.probability
-        return average
+            after = replace(after._explore(seed, executor), explored=n)
+        with ignoring(DoubtfulEvidenceWarning):
+            probability = after.average().probability
+        return replace(after, probabilities={**self.probabilities, n: probability})
 
     def last(self, others: Mapping[Any, Fit] | None = None) -> Fit | ModelAverage | None:
         """The last fit, or the average of the last fits, some replaced by ``others``."""
         if self.are_several:
             return self.average(others)
         return (others or {}).get(ONLY, self.tracks[ONLY].last)
-
-    def _follow(self, tracks: Mapping[Any, Track], seed: int, executor: Executor | None, anew: bool = False) -> None:
-        """Fit some of the models, in the workers of an executor if wished; warn of those that cannot be fitted."""
-        elsewhere = {
-            label: Call(executor, _followed, track, seed, anew)
-            for label, track in tracks.items()
-            if executor is not None and isinstance(track.gpm.posterior(), ArrayPosterior)
-        }
-        failed = {}
-        try:
-            for label, track in tracks.items():
-                try:
-                    if label in elsewhere:
-                        track.take(elsewhere[label].result())
-                    else:
-                        track.follow(seed, executor, anew)
-                except NoFiniteStartError as error:
-                    failed[label] = error
-                except ValueError as error:
-                    raise ValueError(f"{label}: {error}") from error
-        finally:
-            for call in elsewhere.values():
-                call.cancel()
-        if failed:
-            what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
-            warn_user(f"models that cannot be fitted are left out; {what}", ModelLeftOutWarning)
 
     def fits(self) -> dict[Any, Fit]:
         """The fits to the current data. A model that could not be fitted may get one with more data."""
@@ -185,20 +156,19 @@ class FollowedModels:
             prior = {label: np.exp(log_prior(e, n_bases)) for label, e in known.items() if e is not None}
         return ModelAverage(fits, prior=prior)
 
-    def _explore(self, seed: int, executor: Executor | None) -> None:
+    def _explore(self, seed: int, executor: Executor | None) -> Self:
         """Take a step of compositional kernel search from probable models, then prune."""
         average = self.average()
         children = self._children(average, np.random.default_rng((seed, len(self.y), 1)))
         models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
-        new = {label: self._track(label, gpm) for label, gpm in models.items()}
-        self._follow(new, seed, executor)
-        self.tracks |= {label: track for label, track in new.items() if track.last is not None}
-        probability = self.average().probability
+        new = {label: Track(gpm, self.inference, _stream(label), self.max_points) for label, gpm in models.items()}
+        grown = replace(self, tracks={**self.tracks, **_followed(new, seed, executor)})
+        probability = grown.average().probability
         ranked = probability.sortby(-probability)[:_MOST]
         stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
         # A model that could not be fitted this time has no probability, and stays.
-        stay |= self.tracks.keys() - self.fits().keys()
-        self.tracks = {label: track for label, track in self.tracks.items() if label in stay}
+        stay |= grown.tracks.keys() - grown.fits().keys()
+        return replace(grown, tracks={label: track for label, track in grown.tracks.items() if label in stay})
 
     def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
         """New kernel expressions -> labels of their parent models."""
@@ -223,8 +193,8 @@ class FollowedModels:
                 del probability[parent]
         return children
 
-    def join(self, gpm: GPModel, label: Any) -> None:
-        """Add a model; it gets the current data."""
+    def with_model(self, gpm: GPModel, label: Any) -> Self:
+        """Add a model."""
         _check_model(gpm)
         label = default_label(gpm) if label is None else label
         if label in self.tracks:
@@ -233,16 +203,16 @@ class FollowedModels:
             raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
         check_labels([*self.tracks, label])
         check_distinct(self.models | {label: gpm})
-        gpm.set_data(self.X, self.y)
-        self.tracks[label] = self._track(label, gpm)
+        track = Track(gpm, self.inference, _stream(label), self.max_points)
+        return replace(self, tracks={**self.tracks, label: track})
 
-    def leave(self, label: Any) -> None:
+    def without_model(self, label: Any) -> Self:
         """Remove a model."""
         if label not in self.tracks:
             raise ValueError(f"there is no model {label!r}; the models are {list(self.tracks)}")
         if len(self.tracks) <= 2:
             raise ValueError("a learner of several models needs at least two, so none of these can leave")
-        del self.tracks[label]
+        return replace(self, tracks={known: track for known, track in self.tracks.items() if known != label})
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
@@ -251,11 +221,47 @@ class FollowedModels:
         return xr.DataArray(frame.to_numpy(), coords, list(coords), name="probability")
 
 
-def _followed(track: Track, seed: int, anew: bool) -> Track:
+def _stream(label: Any) -> int:
+    """What distinguishes the random numbers of one of several models."""
+    return crc32(str(label).encode())
+
+
+def _followed(
+    tracks: Mapping[Any, Track], seed: int, executor: Executor | None, anew: bool = False
+) -> dict[Any, Track]:
+    """Tracks of models after a fit, of several in the workers of an executor if wished; warns of those that fail."""
+    if len(tracks) == 1 and ONLY in tracks:
+        return {ONLY: tracks[ONLY].follow(seed, executor, anew)}
+    elsewhere = {
+        label: Call(executor, _followed_elsewhere, track, seed, anew)
+        for label, track in tracks.items()
+        if executor is not None and isinstance(track.gpm.posterior(), ArrayPosterior)
+    }
+    found, failed = {}, {}
+    try:
+        for label, track in tracks.items():
+            try:
+                if label in elsewhere:
+                    found[label] = elsewhere[label].result().of(track.gpm)
+                else:
+                    found[label] = track.follow(seed, executor, anew)
+            except NoFiniteStartError as error:
+                failed[label] = error
+            except ValueError as error:
+                raise ValueError(f"{label}: {error}") from error
+    finally:
+        for call in elsewhere.values():
+            call.cancel()
+    if failed:
+        what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
+        warn_user(f"models that cannot be fitted are left out; {what}", ModelLeftOutWarning)
+    return found
+
+
+def _followed_elsewhere(track: Track, seed: int, anew: bool) -> Track:
     """The same track after its next fit, in another process."""
     with ignoring(DoubtfulFitWarning):
-        track.follow(seed, anew=anew)
-    return track
+        return track.follow(seed, anew=anew)
 
 
 def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, GPModel]:
@@ -321,7 +327,7 @@ def read_subject(
             raise ValueError("prior and explore_every are for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
-        return FollowedModels({ONLY: gpm}, inference, max_points=max_points)
+        return FollowedModels.of({ONLY: gpm}, inference, max_points=max_points)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         expected = "a GPModel, a list or dict of them, a function that makes them, or None"
         raise TypeError(f"Learner takes {expected}; got {type(gpm).__name__}")
@@ -333,4 +339,4 @@ def read_subject(
         raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
     if explore_every and not all(isinstance(label, str) for label in models):
         raise ValueError(f"explore_every names models by expressions, so all labels must be text; got {list(models)}")
-    return FollowedModels(models, inference, prior=prior, explore_every=int(explore_every))
+    return FollowedModels.of(models, inference, prior=prior, explore_every=int(explore_every))

@@ -1,8 +1,9 @@
-"""Convert the state of a learner to the contents of a file, and back."""
+"""Convert a run to the contents of a file, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,70 +12,71 @@ import xarray as xr
 from pymc_active.criteria.base import is_lazy
 from pymc_active.criteria.by_name import Named
 from pymc_active.criteria.screening import AnyCriterion
+from pymc_active.inference.fit import Fit
 from pymc_active.laplace.stored import fit_from_dataset
-from pymc_active.learner.candidates import Box, Choice, Pool
+from pymc_active.learner.candidates import Box, Choice, Pool, rows_taken
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels
-from pymc_active.learner.state import LearnerState, new_state
+from pymc_active.learner.run import Run, new_run
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.stored import particles_from_dataset
-from pymc_active.support.files import Contents, read_generator, write_generator
+from pymc_active.support.files import Contents, read_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, EvaluationWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 6
-# Fields of a state that go into the file as they are.
-_PLAIN = ("learn", "minimize", "repeat", "random_seed", "n_start", "notes")
+FORMAT_VERSION = 7
+# Fields of a run that go into the file as they are.
+_PLAIN = ("learn", "minimize", "repeat", "random_seed", "steps")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
 _DEEPEST = 50
 # Errors that damaged contents cause, besides a ValueError that says more.
 _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
 
-def to_contents(state: LearnerState) -> Contents:
+def to_contents(run: Run, notes: dict[str, Any]) -> Contents:
     """Everything that a learner needs to continue, in groups that are readable by themselves; nothing is fitted.
 
-    ``design`` holds the points told since the start, ``lazy_pool`` only the rows offered of a dask array, and
-    ``particles/0`` or ``modes/0``, ... the last fit of each model, from which the next one follows.
+    ``start`` and ``design`` hold the points told before and since the start, and ``particles/0`` or ``modes/0``, ...
+    the last fit of each model, from which the next one follows.
     """
-    _check_notes(state.notes)
-    subject, questions, n_start = state.subject, state.questions, state.n_start
-    candidates, X, y = questions.candidates, subject.X, subject.y
+    _check_notes(notes)
+    subject, ledger, X, y = run.subject, run.ledger, run.X, run.y
+    candidates = ledger.candidates
     members, name = subject.models, next((gpm.name for gpm in subject.models.values()), "y")
     # A dimension cannot have the name of the observations, which a user's own model chooses.
     over = "obs" if name != "obs" else "observation"
-    inputs = {"input": [str(label) for label in questions.inputs]}
+    inputs = {"input": [str(label) for label in ledger.inputs]}
     groups = {
         "observed_data": xr.Dataset({name: (over, y)}),
         "constant_data": xr.Dataset({"X": (("obs", "input"), X)}, inputs),
-        "design": questions.design(y[n_start:], False),
-        "pending": questions.table(questions.pending, "point"),
-        "failures": questions.table(questions.failed, "failure"),
+        "start": ledger.table(ledger.start, "point"),
+        "design": ledger.design(y[run.n_start :], False),
+        "pending": ledger.table(ledger.pending, "point"),
+        "failures": ledger.table(ledger.failed, "failure"),
     }
     table = None
     if isinstance(candidates, Pool):
-        columns = {"X": (("point", "input"), candidates.X), "offered": ("point", candidates.offered)}
-        groups["pool"] = xr.Dataset(columns, inputs)
+        groups["pool"] = xr.Dataset({"X": (("point", "input"), candidates.X)}, inputs)
         if candidates.table is not None:
             table = write_table(candidates.table)
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
     elif isinstance(candidates, LazyPool):
+        # Rows that were asked for tell whether the pool is the same when the run goes on.
+        rows = np.array(rows_taken(ledger.tried, ledger.pending), int)
         groups["lazy_pool"] = xr.Dataset(
-            {
-                "offered_row": ("point", np.array(list(candidates.offered), int)),
-                "offered_x": (("point", "input"), np.reshape(list(candidates.offered.values()), (-1, X.shape[1]))),
-            },
+            {"row": ("point", rows), "X": (("point", "input"), candidates.read(rows))},
             inputs,
-            {"n_rows": len(candidates.pool)},
+            {"n_rows": len(candidates)},
         )
     elif isinstance(candidates, Box):
         ends = {"low": ("input", candidates.low), "high": ("input", candidates.high)}
         groups["box"] = xr.Dataset(ends, inputs, {"is_named": int(candidates.names is not None)})
-    if state.verification.verdicts:
-        groups["verification"] = state.verification.dataset(not subject.are_several)
+    if run.verification.verdicts:
+        groups["verification"] = run.verification.dataset(not subject.are_several)
     models = []
     for number, (label, gpm) in enumerate(members.items()):
         assert not isinstance(subject, FirstDesign), "it has no models"
@@ -88,15 +90,15 @@ def to_contents(state: LearnerState) -> Contents:
         }
         models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm), **memory})
     document = {
-        **{name: getattr(state, name) for name in _PLAIN},
-        "criterion": state.criterion_name,
-        "named": None if state.named is None else state.named._asdict(),
-        "verify": state.verification.every,
-        "generator": write_generator(state.rng),
+        **{name: getattr(run, name) for name in _PLAIN},
+        "notes": notes,
+        "criterion": run.criterion_name,
+        "named": None if run.named is None else run.named._asdict(),
+        "verify": run.verification.every,
+        "generator": dict(run.generator),
         "table": table,
         "models": models,
-        "is_fitted": state.fit is not None,
-        "steps": state.steps,
+        "is_fitted": run.fit is not None,
         "memory": _memory(subject),
     }
     return Contents(groups, document)
@@ -107,16 +109,16 @@ def from_contents(
     model: GPModel | Mapping[Any, GPModel] | Sequence[GPModel] | MakeModel | None,
     criterion: str | AnyCriterion | None,
     pool: Any,
-) -> LearnerState:
-    """The state in a file; arguments and errors as for :meth:`Learner.load`."""
+) -> Run:
+    """The run in a file; arguments and errors as for :meth:`Learner.load`."""
     try:
         return _from_contents(contents, model, criterion, pool)
     except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
-def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) -> LearnerState:
-    groups, document, revision = contents
+def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) -> Run:
+    groups, document, _ = contents
     X = np.array(groups["constant_data"]["X"].to_numpy(), float)
     [outcome] = groups["observed_data"].data_vars.values()
     y = np.array(outcome.to_numpy(), float)
@@ -126,7 +128,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         criterion = Named(**document["named"])
     memory = document["memory"]
     gpm: Any
-    if is_first := "has_function" in memory:
+    if "has_function" in memory:
         gpm = _function(memory["has_function"], model)
     else:
         own = _own_models(document["models"], model)
@@ -135,7 +137,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     pool, bounds = _candidates(groups, document["table"], pool)
     # The saved run warned already.
     with ignoring(EvaluationWarning):
-        state = new_state(
+        run = new_run(
             gpm,
             document["learn"],
             criterion,
@@ -150,31 +152,37 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
             random_seed=int(document["random_seed"]),
             max_points=memory.get("max_points"),
         )
-    if is_first:
-        state.take(X, y)
+    start, told, failed, pending = (_choices(groups[name]) for name in ("start", "design", "failures", "pending"))
+    subject, ledger = run.subject, replace(run.ledger, start=start, told=told, failed=failed, pending=pending)
+    if isinstance(subject, FirstDesign):
         names = groups["constant_data"]["input"].to_numpy().tolist()
-        state.take_names([] if names == [str(k) for k in range(len(names))] else names)
-    state.rng = read_generator(document["generator"])
-    state.steps = [int(n) for n in document["steps"]]
-    state.n_start = state.verification.n_start = int(document["n_start"])
-    questions = state.questions
-    questions.pending, questions.told, questions.failed = (
-        _choices(groups[name]) for name in ("pending", "design", "failures")
+        if names != [str(k) for k in range(len(names))]:
+            ledger, subject = replace(ledger, inputs=names), subject.named(names)
+    else:
+        subject = _remembering(subject, document, groups, own)
+    if isinstance(ledger.candidates, LazyPool):
+        _check_rows(groups["lazy_pool"], ledger.candidates)
+    _check(ledger, len(y))
+    if not isinstance(document["notes"], dict):
+        raise ValueError(f"the file is damaged: its notes are {type(document['notes']).__name__} instead of a dict")
+    read_generator(document["generator"])
+    run = replace(
+        run,
+        X=X,
+        y=y,
+        subject=subject,
+        ledger=ledger,
+        generator=document["generator"],
+        steps=tuple(map(int, document["steps"])),
     )
-    if isinstance(questions.candidates, Pool):
-        questions.candidates.offered[:] = groups["pool"]["offered"].to_numpy().astype(bool)
-    elif isinstance(questions.candidates, LazyPool):
-        questions.candidates.offered = _offered(groups["lazy_pool"], questions.candidates)
-    _check(state)
-    state.notes = document["notes"]
-    state.revisions = {revision}
-    if not isinstance(state.notes, dict):
-        raise ValueError(f"the file is damaged: its notes are {type(state.notes).__name__} instead of a dict")
-    if not is_first:
-        _remember(state, document, groups, own)
     if "verification" in groups:
-        state.verification.remember(groups["verification"], ONLY)
-    return state
+        run = replace(run, verification=run.verification.remembering(groups["verification"], ONLY))
+    if not document["is_fitted"] or isinstance(subject, FirstDesign):
+        return run
+    # The saved run warned already.
+    with ignoring(DoubtfulEvidenceWarning):
+        fit = subject.last()
+    return replace(run, fit=fit, verified=None if run.verification.is_due(len(y), run.n_start) else fit)
 
 
 def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
@@ -199,14 +207,13 @@ def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
         )
 
 
-def _check(state: LearnerState) -> None:
-    """Raise a ValueError if parts of the file contradict each other."""
-    questions = state.questions
-    n, n_start, n_told = len(state.subject.y), state.n_start, len(questions.told)
+def _check(ledger: Ledger, n: int) -> None:
+    """Raise a ValueError if the ledger has not ``n`` measured points, or rows that its pool does not have."""
+    n_start, n_told = len(ledger.start), len(ledger.told)
     if n_start + n_told != n:
         raise ValueError(f"the file is damaged: {n} observations, but {n_start} at the start and {n_told} told")
-    n_rows = len(questions.candidates)
-    if not all(-1 <= choice.row < n_rows for choice in (*questions.pending, *questions.told, *questions.failed)):
+    n_rows = len(ledger.candidates)
+    if not all(-1 <= choice.row < n_rows for choice in (*ledger.tried, *ledger.pending)):
         raise ValueError(f"the file is damaged: it has asked for rows that are not among the {n_rows} of its pool")
 
 
@@ -321,16 +328,14 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
     return X if table is None else read_table(table, X), None
 
 
-def _offered(group: xr.Dataset, candidates: LazyPool) -> dict[int, np.ndarray]:
-    rows, X = group["offered_row"].to_numpy(), np.array(group["offered_x"].to_numpy(), float)
-    if not np.array_equal(candidates.read(rows), X):
+def _check_rows(group: xr.Dataset, candidates: LazyPool) -> None:
+    if not np.array_equal(candidates.read(group["row"].to_numpy()), group["X"].to_numpy()):
         raise ValueError("pool is not the dask array of the saved run: rows that were offered differ")
-    return dict(zip(rows.tolist(), X, strict=True))
 
 
-def _choices(group: xr.Dataset) -> list[Choice]:
+def _choices(group: xr.Dataset) -> tuple[Choice, ...]:
     columns = (group[name].to_numpy() for name in ("x", "pool_row", "score"))
-    return [Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True)]
+    return tuple(Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True))
 
 
 def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
@@ -347,31 +352,33 @@ def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
     return memory | following | {"prior": prior, "history": history}
 
 
-def _remember(
-    state: LearnerState, document: dict[str, Any], groups: Mapping[str, xr.Dataset], own: Mapping[Any, Any]
-) -> None:
-    """Restore the last fits, and that of the run if nothing was told since; those of the user's ``own`` are checked."""
-    subject, memory = state.subject, document["memory"]
-    assert not isinstance(subject, FirstDesign), "a first design has no fits"
+def _remembering(
+    subject: FollowedModels, document: dict[str, Any], groups: Mapping[str, xr.Dataset], own: Mapping[Any, Any]
+) -> FollowedModels:
+    """The models with their last fits; those of the user's ``own`` models are checked."""
+    memory, tracks = document["memory"], {}
     for number, ((label, track), saved) in enumerate(zip(subject.tracks.items(), document["models"], strict=True)):
-        track.last_search, track.n_seen = int(saved["last_search"]), int(saved["n_seen"])
-        track.rows = None if saved["rows"] is None else np.array(saved["rows"], int)
+        rows = None if saved["rows"] is None else np.array(saved["rows"], int)
+        track = replace(track, last_search=int(saved["last_search"]), n_seen=int(saved["n_seen"]), rows=rows)
+        last: Fit | None = None
         with track.holding_rows():
             if (name := f"particles/{number}") in groups:
-                track.last = particles_from_dataset(track.gpm, groups[name], track.renew)
+                last = particles_from_dataset(track.gpm, groups[name], track.renew)
             elif (name := f"modes/{number}") in groups:
-                track.last = fit_from_dataset(track.gpm, groups[name])
-            if track.last is not None and label in own:
-                _check_densities(track.last.log_densities, groups[name], label)
-    if subject.are_several:
-        prior = memory["prior"]
-        subject.prior = None if prior is None else {read_label(label): float(weight) for label, weight in prior}
-        subject.explored = int(memory["explored"])
-        subject.probabilities = {
-            int(n): xr.DataArray(p, dims="model", coords={"model": [read_label(label) for label in labels]})
-            for n, labels, p in memory["history"]
-        }
-    if document["is_fitted"]:
-        # The saved run warned already.
-        with ignoring(DoubtfulEvidenceWarning):
-            state.fit = subject.last()
+                last = fit_from_dataset(track.gpm, groups[name])
+            if last is not None and label in own:
+                _check_densities(last.log_densities, groups[name], label)
+        tracks[label] = replace(track, last=last)
+    if not subject.are_several:
+        return replace(subject, tracks=tracks)
+    prior, probabilities = memory["prior"], {}
+    for n, labels, p in memory["history"]:
+        coords = {"model": [read_label(label) for label in labels]}
+        probabilities[int(n)] = xr.DataArray(p, dims="model", coords=coords)
+    return replace(
+        subject,
+        tracks=tracks,
+        prior=None if prior is None else {read_label(label): float(weight) for label, weight in prior},
+        explored=int(memory["explored"]),
+        probabilities=probabilities,
+    )

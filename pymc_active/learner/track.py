@@ -28,7 +28,7 @@ _PARTICLES = 128
 _SMALL = 30
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Track:
     """A model, how to represent its posterior, and what its next fit needs of the last one.
 
@@ -51,8 +51,8 @@ class Track:
         """Whether modes represent the posterior."""
         return self.inference == "laplace" or not self.gpm.shapes
 
-    def follow(self, seed: int, executor: Executor | None = None, anew: bool = False) -> Fit:
-        """Fit to the data that the model holds: update the particles, or follow the modes.
+    def follow(self, seed: int, executor: Executor | None = None, anew: bool = False) -> Track:
+        """The track after a fit to the data that the model holds: particles are updated, or modes followed.
 
         ``anew`` draws all particles that a single model has, or searches modes beside those known.
         """
@@ -60,29 +60,29 @@ class Track:
         n, own = len(self.gpm.y), [] if self.stream is None else [self.stream]
         rng = np.random.default_rng((seed, n, *own))
         if self.by_modes:
-            self.last = self._follow_modes(rng, executor, anew)
-            return self.last
+            return self._follow_modes(rng, executor, anew)
+        rows = self.rows
         if self.max_points is not None and n > self.max_points:
-            self.rows = self._informative(self.max_points, rng)
-        self.n_seen = n
-        with self.holding_rows():
+            rows = self._informative(self.max_points, rng)
+        after = replace(self, rows=rows, n_seen=n)
+        with after.holding_rows():
             last = None if anew else cast("ParticleFit | None", self.last)
             if last is not None and _begins_with(self.gpm.X, last.X) and _begins_with(self.gpm.y, last.y):
-                self.last = last.follow(rng, executor)
+                fit = last.follow(rng, executor)
             else:
                 n_particles = default_particles(len(self.gpm.y))
                 if self.stream is not None and not anew:
                     n_particles = min(n_particles, _PARTICLES)
-                self.last = self.renew(self.gpm, n_particles, rng, executor=executor)
-        if self.rows is not None:
-            self.last = replace(self.last, n_left_out=n - len(self.rows))
-        return self.last
+                fit = self.renew(self.gpm, n_particles, rng, executor=executor)
+        return replace(after, last=fit if rows is None else replace(fit, n_left_out=n - len(rows)))
 
-    def take(self, other: Track) -> None:
-        """The fit of the same track from another process, which has a copy of the model."""
-        assert other.last is not None
-        self.last = replace(other.last, gpm=self.gpm)
-        self.last_search, self.rows, self.n_seen = other.last_search, other.rows, other.n_seen
+    def of(self, gpm: GPModel) -> Track:
+        """The same track with an equal model, such as the one that another process had a copy of."""
+        return replace(self, gpm=gpm, last=None if self.last is None else replace(self.last, gpm=gpm))
+
+    def anew(self) -> Track:
+        """The track without its last fit, from which the next one would follow."""
+        return replace(self, last=None, rows=None, n_seen=0)
 
     @property
     def renew(self) -> partial[ParticleFit]:
@@ -100,11 +100,11 @@ class Track:
         """Context in which the model holds the data that the last fit was made to."""
         return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.X[self.rows], self.gpm.y[self.rows])
 
-    def _follow_modes(self, rng: np.random.Generator, executor: Executor | None, anew: bool) -> LaplaceFit:
+    def _follow_modes(self, rng: np.random.Generator, executor: Executor | None, anew: bool) -> Track:
         """Follow the modes; every 15 points search them anew."""
         n = len(self.gpm.y)
         if not self.gpm.shapes:
-            return fit_laplace(self.gpm, optimize=False)
+            return replace(self, last=fit_laplace(self.gpm, optimize=False))
         is_full, is_small = anew or n - self.last_search >= _SEARCH_EVERY, n < _SMALL
         fit = fit_laplace(
             self.gpm,
@@ -115,9 +115,7 @@ class Track:
             progressbar=False,
             executor=executor,
         )
-        if is_full:
-            self.last_search = n
-        return fit
+        return replace(self, last=fit, last_search=n if is_full else self.last_search)
 
 
 def _begins_with(values: np.ndarray, first: np.ndarray) -> bool:

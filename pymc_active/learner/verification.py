@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import xarray as xr
@@ -39,26 +40,32 @@ class Verdict(NamedTuple):
     replaced: bool = False
 
 
+@dataclass(frozen=True, eq=False)
 class Verification:
-    """When to verify (``every`` is the argument ``verify`` of a learner), and the results."""
+    """When to verify (``every`` is the argument ``verify`` of a learner), and the results.
 
-    def __init__(self, every: str | int, n_start: int, random_seed: int):
-        if isinstance(every, int | np.integer) and not isinstance(every, bool) and every >= 1:
-            every = int(every)
-        elif not isinstance(every, str) or every not in ("never", "sometimes"):
+    ``verdicts`` are those of each model, by label, at each number of points; ``regret`` the true utility of the choice
+    of a fit that was replaced, relative to the best, at numbers of points; ``longer`` the longer run, by label of the
+    model, in place of its last fit.
+    """
+
+    every: str | int
+    random_seed: int
+    verdicts: Mapping[int, Mapping[Any, Verdict]] = field(default_factory=dict)
+    regret: Mapping[int, float] = field(default_factory=dict)
+    longer: Mapping[Any, ParticleFit] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if isinstance(self.every, int | np.integer) and not isinstance(self.every, bool) and self.every >= 1:
+            object.__setattr__(self, "every", int(self.every))
+        elif not isinstance(self.every, str) or self.every not in ("never", "sometimes"):
             raise ValueError(
-                f"verify must be 'never', 'sometimes' or a whole number k >= 1 (every k-th point told); got {every!r}"
+                "verify must be 'never', 'sometimes' or a whole number k >= 1 (every k-th point told); "
+                f"got {self.every!r}"
             )
-        self.every, self.n_start, self.random_seed = every, n_start, random_seed
-        # Number of points -> label of a model -> verdict.
-        self.verdicts: dict[int, dict[Any, Verdict]] = {}
-        # Number of points -> true utility of the choice of the fit that was replaced, relative to the best.
-        self.regret: dict[int, float] = {}
-        # Label of a model -> the longer run in place of its last fit.
-        self.longer: dict[Any, ParticleFit] = {}
 
-    def is_due(self, n: int) -> bool:
-        """Whether to verify a fit to ``n`` points."""
+    def is_due(self, n: int, n_start: int) -> bool:
+        """Whether to verify a fit to ``n`` points, of which a run began with ``n_start``."""
         if self.every == "never" or not self.verdicts:
             return self.every != "never"
         last = max(self.verdicts)
@@ -67,11 +74,10 @@ class Verification:
         if self.every == "sometimes":
             return n >= _GROWTH * last
         assert isinstance(self.every, int)
-        return (n - self.n_start) // self.every > (last - self.n_start) // self.every
+        return (n - n_start) // self.every > (last - n_start) // self.every
 
-    def verify(self, fits: Mapping[Any, Fit], X: np.ndarray) -> dict[Any, ParticleFit]:
-        """Compare fits to the same data with longer runs, at the points X (m, D); return those that replace a fit."""
-        self.longer = {}
+    def verify(self, fits: Mapping[Any, Fit], X: np.ndarray) -> Self:
+        """Compare fits to the same data with longer runs, at the points X (m, D); those that are better are kept."""
         n = len(next(iter(fits.values())).y)
         verdicts, longer = {}, {}
         for i, (label, fit) in enumerate(fits.items()):
@@ -86,8 +92,7 @@ class Verification:
                 "good; see learner.verification",
                 DoubtfulFitWarning,
             )
-        self.verdicts[n], self.longer = verdicts, longer
-        return longer
+        return replace(self, verdicts={**self.verdicts, n: verdicts}, longer=longer)
 
     def dataset(self, is_single: bool) -> xr.Dataset:
         """The results over ``n_observations``, and for several models over ``model``."""
@@ -101,13 +106,14 @@ class Verification:
         data["regret_ratio"] = ("n_observations", np.array([self.regret.get(n, np.nan) for n in self.verdicts]))
         return data if is_single else data.assign_coords(model=labels)
 
-    def remember(self, data: xr.Dataset, label: Any) -> None:
-        """Restore what :meth:`dataset` returned; ``label`` is that of a single model."""
+    def remembering(self, data: xr.Dataset, label: Any) -> Self:
+        """With what :meth:`dataset` returned; ``label`` is that of a single model."""
         regrets = data["regret_ratio"].to_numpy()
         if "model" not in data.dims:
             data = data.expand_dims(model=[label], axis=1)
         labels = data["model"].to_numpy().tolist()
         columns = [data[name].transpose("n_observations", "model", ...).to_numpy() for name in Verdict._fields]
+        verdicts, regret = {}, {}
         for row, n in enumerate(data["n_observations"].to_numpy().tolist()):
             known = {}
             for i, label in enumerate(labels):
@@ -115,9 +121,10 @@ class Verification:
                 if not np.isnan(numbers[0]):
                     loss, difference, error = map(float, numbers)
                     known[label] = Verdict(loss, difference, error, bool(replaced))
-            self.verdicts[int(n)] = known
+            verdicts[int(n)] = known
             if not np.isnan(regrets[row]):
-                self.regret[int(n)] = float(regrets[row])
+                regret[int(n)] = float(regrets[row])
+        return replace(self, verdicts=verdicts, regret=regret)
 
 
 def _verdict(fit: Fit, X: np.ndarray, seed: int) -> tuple[Verdict, Any]:

@@ -154,7 +154,7 @@ def learner_map(learner: Learner, **keywords: Any) -> np.ndarray:
 
 def _ends(learner: Learner) -> np.ndarray:
     """Ends (D, 2) of the learner's box, or its model's; else a tenth beyond the candidates and the data."""
-    candidates = learner._questions.candidates
+    candidates = learner._ledger.candidates
     box = candidates.limits if isinstance(candidates, Box) else learner.gpm.box
     if box is not None:
         return np.transpose(box)

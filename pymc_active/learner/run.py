@@ -1,11 +1,10 @@
-"""The complete state of a run: what a learner works on, and what a file holds."""
+"""The complete state of a run as a value: what a learner works on, and what a file holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,11 +14,11 @@ from pymc_active.criteria.by_name import Named, make_criterion
 from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Box, Candidates, Choice, Pool
+from pymc_active.learner.candidates import Box, Candidates, Pool
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
+from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subject
-from pymc_active.learner.questions import Questions
 from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.outliers import warn_of_repeats
@@ -39,16 +38,16 @@ GOALS = {
 _WIDEST, _WIDER = 12.0, 5.0
 
 
-@dataclass
-class LearnerState:
-    """The state of a run between two calls of its learner.
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run between two calls of its learner; told and corrected, it is another one. A file holds this value.
 
     ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
-    ``subject`` is the models, or the design before there is one. It holds the data told so far, ``n_start`` of them at
-    the start, and the last fits. ``rng`` is the generator of the choices, and ``fit`` the searched fit to the current
-    data, None until it is made. ``steps`` are the numbers of points at which fits are still to be made: one for each
-    time that results were told, in order, so that it does not matter when somebody looks at a fit.
-    ``revisions`` are those of the files that the run has written or was loaded from, which saving may replace.
+    ``subject`` is what to follow: the models with their last fits, or the design before there is one. X (n, D) and y
+    (n,) are the data told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps``
+    are the numbers of points at which fits are still to be made: one for each time that results were told, in order, so
+    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or the
+    longer run that is better, each None until it is made.
     """
 
     learn: str
@@ -59,82 +58,74 @@ class LearnerState:
     repeat: bool
     random_seed: int
     subject: FirstDesign | FollowedModels
-    questions: Questions
+    ledger: Ledger
     verification: Verification
-    n_start: int
-    rng: np.random.Generator
+    X: np.ndarray
+    y: np.ndarray
+    generator: Mapping[str, Any]
     fit: Fit | ModelAverage | None = None
-    steps: list[int] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)
-    revisions: set[str] = field(default_factory=set)
+    verified: Fit | ModelAverage | None = None
+    steps: tuple[int, ...] = ()
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Context of a change of the data that an interrupt or an error leaves as it was before."""
-        before = {**vars(self), "steps": self.steps.copy()}
-        with self.subject.all_or_nothing(), self.questions.all_or_nothing():
-            try:
-                yield
-            except BaseException:
-                vars(self).update(before)
-                raise
+    @property
+    def searched(self) -> Fit | ModelAverage:
+        """The fit, which has been made."""
+        assert self.fit is not None
+        return self.fit
 
-    @contextmanager
-    def choosing(self) -> Iterator[np.random.Generator]:
-        """Context of new questions, with the generator of choices: an interrupt or an error leaves none of them."""
-        before = self.rng.bit_generator.state
-        with self.questions.all_or_nothing():
-            try:
-                yield self.rng
-            except BaseException:
-                self.rng.bit_generator.state = before
-                raise
+    @property
+    def n_start(self) -> int:
+        """Number of points at the start."""
+        return len(self.ledger.start)
 
-    def take_names(self, columns: Sequence) -> None:
-        """Before there is a model, call inputs without names as the columns of the first table that is told."""
-        inputs, names = self.questions.inputs, list(columns)
-        are_named = len(names) == len(inputs) and all(isinstance(name, str) for name in names)
-        if isinstance(self.subject, FirstDesign) and inputs == list(range(len(inputs))) and are_named:
-            self.questions.inputs = self.subject.inputs = names
+    def tell(self, X: np.ndarray, y: np.ndarray, positions: Sequence[int | None], columns: Sequence = ()) -> Self:
+        """Add measurements y (k,), NaN if they failed, of points X (k, D); ``positions`` as for the ledger.
 
-    def take(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Replace the data by X (n, D) and y (n,), which may make the first model; an error changes nothing."""
-        subject = self.subject.with_data(X, y)
-        if subject is not self.subject:
-            _warn_about_scale(subject.models, self.questions.candidates)
-        self.subject = subject
-        if not isinstance(subject, FirstDesign):
-            self.steps.append(len(y))
+        Before there is a model, inputs without names are called as the columns of the first table that is told.
+        """
+        ledger, subject, names = self.ledger, self.subject, list(columns)
+        are_named = len(names) == X.shape[1] and all(isinstance(name, str) for name in names)
+        if isinstance(subject, FirstDesign) and ledger.inputs == list(range(X.shape[1])) and are_named:
+            ledger, subject = replace(ledger, inputs=names), subject.named(names)
+        failed = np.isnan(y)
+        after = replace(self, ledger=ledger.tell(X, positions, failed), subject=subject)
+        if failed.all():
+            return after
+        return after._with_data(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, y[~failed]]))
 
-    def correct(self, row: int | str, y: float) -> None:
+    def correct(self, row: int | str, y: float) -> Self:
         """Replace the output of a measured row, or, if it is NaN, count the experiment as failed."""
-        X, values, asked = self.subject.X, self.subject.y.copy(), self.questions
+        X, values, ledger = self.X, self.y.copy(), self.ledger
         if isinstance(row, str):
-            called = asked.table(asked.told, "step").label.to_numpy()
+            called = ledger.table(ledger.told, "step").label.to_numpy()
             if np.sum(called == row) != 1:
                 raise ValueError(f"{np.sum(called == row)} points told have the label {row!r}: pass a row of learner.X")
             row = self.n_start + int(np.argmax(called == row))
         if not isinstance(row, int | np.integer) or not 0 <= row < len(values):
             raise ValueError(f"row must be from 0 to {len(values) - 1}, of learner.X; got {row!r}")
         values[row] = y
-        left = np.arange(len(values)) != row if np.isnan(y) else np.ones(len(values), bool)
-        if not left.any():
-            raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
-        self.take(X[left], values[left])
-        # The others followed from the old value.
-        del self.steps[:-1]
-        if isinstance(self.subject, FollowedModels):
-            self.subject.start_anew()
-        if left.all():
-            return
-        if row < self.n_start:
-            self.n_start -= 1
-            asked.failed.append(Choice(X[row], asked.candidates.find(X[[row]])[0], np.nan))
-        else:
-            asked.failed.append(asked.told.pop(row - self.n_start))
+        if np.isnan(y):
+            if len(values) == 1:
+                raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
+            X, values, ledger = np.delete(X, row, axis=0), np.delete(values, row), ledger.fail(int(row))
+        # Other fits followed from the old value.
+        subject = self.subject.anew() if isinstance(self.subject, FollowedModels) else self.subject
+        return replace(self, ledger=ledger, subject=subject, steps=())._with_data(X, values)
+
+    def refitted(self, subject: FollowedModels, fit: Fit | ModelAverage | None = None) -> Self:
+        """With other models, and their fit, if it is known."""
+        return replace(self, subject=subject, fit=fit, verified=None)
+
+    def _with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Replace the data, which may make the first model."""
+        subject = self.subject.with_data(X, y)
+        if subject is not self.subject:
+            _warn_about_scale(subject.models, self.ledger.candidates)
+        steps = () if isinstance(subject, FirstDesign) else (*self.steps, len(y))
+        return replace(self, subject=subject, X=X, y=y, steps=steps, fit=None, verified=None)
 
 
-def new_state(
+def new_run(
     gpm: Any,
     learn: str,
     criterion,
@@ -148,8 +139,8 @@ def new_state(
     verify,
     random_seed,
     max_points=None,
-) -> LearnerState:
-    """The state of a new run; arguments and errors as for a ``Learner``."""
+) -> Run:
+    """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
     repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
@@ -180,16 +171,16 @@ def new_state(
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
     for model in list(subject.models.values())[:1]:
         warn_of_repeats(model)
-    verification = Verification(verify, len(subject.y), random_seed)
+    verification = Verification(verify, random_seed)
     _warn_about_scale(subject.models, candidates)
     if criterion is None:
         criterion = GOALS[learn]
-    for x, row in zip(subject.X, candidates.find(subject.X), strict=True):
-        candidates.reserve(Choice(x, row, np.nan))
     several = learn == "model" or subject.are_several
     named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
-    return LearnerState(
+    no_data = np.empty((0, len(inputs))), np.empty(0)
+    X, y = no_data if isinstance(subject, FirstDesign) else (subject.X.copy(), subject.y.copy())
+    return Run(
         learn=learn,
         criterion=made,
         criterion_name=name,
@@ -198,11 +189,12 @@ def new_state(
         repeat=repeat,
         random_seed=random_seed,
         subject=subject,
-        questions=Questions(candidates, inputs),
+        ledger=Ledger(candidates, inputs).begun_with(X),
         verification=verification,
-        n_start=len(subject.y),
-        steps=[] if isinstance(subject, FirstDesign) else [len(subject.y)],
-        rng=np.random.default_rng(random_seed),
+        X=X,
+        y=y,
+        generator=np.random.default_rng(random_seed).bit_generator.state,
+        steps=(len(y),) if len(y) else (),
     )
 
 

@@ -1,10 +1,10 @@
-"""The ledger of a run: points asked for, and points told."""
+"""The ledger of a run: points measured, failed and asked for, as a value that never changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -24,34 +24,40 @@ _SHOWN = 5
 _OFTEN = 2
 
 
-class Questions:
-    """Points pending, told since the start of a run, and failed, each in order; ``inputs`` names the D inputs."""
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Points measured before the start of a run, told since, failed, and pending, each in order.
 
-    def __init__(self, candidates: Candidates, inputs: list):
-        self.candidates, self.inputs = candidates, inputs
-        self.pending: list[Choice] = []
-        self.told: list[Choice] = []
-        self.failed: list[Choice] = []
+    ``inputs`` names the D inputs. Rows of the data are those of ``start``, then those of ``told``.
+    """
 
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Context that an interrupt or an error leaves with everything as it was before."""
-        before, offered = {**vars(self)}, self.candidates.offered.copy()
-        ledger = {name: before[name].copy() for name in ("pending", "told", "failed")}
-        try:
-            yield
-        except BaseException:
-            vars(self).update(before | ledger)
-            self.candidates.offered = offered
-            raise
+    candidates: Candidates
+    inputs: list
+    start: tuple[Choice, ...] = ()
+    told: tuple[Choice, ...] = ()
+    failed: tuple[Choice, ...] = ()
+    pending: tuple[Choice, ...] = ()
+
+    @property
+    def tried(self) -> tuple[Choice, ...]:
+        """The measured points, and those that failed."""
+        return *self.start, *self.told, *self.failed
+
+    @property
+    def n_left(self) -> float:
+        """How many points can still be asked for; infinite for a box."""
+        return self.candidates.n_left(self.tried, self.pending)
+
+    def __str__(self) -> str:
+        return f"{self.n_left} left in the pool" if len(self.candidates) else repr(self.candidates)
 
     def matrix(self, choices: Sequence[Choice]) -> np.ndarray:
         """Choices as a matrix (k, D)."""
         return np.reshape([choice.x for choice in choices], (-1, len(self.inputs)))
 
-    def tried(self, measured: np.ndarray) -> np.ndarray:
-        """The measured points (n, D), and those that failed."""
-        return np.concatenate([measured, self.matrix(self.failed)])
+    def begun_with(self, X: np.ndarray) -> Self:
+        """The ledger of a run that starts with measured points X (n, D)."""
+        return replace(self, start=tuple(map(Choice, X, self.candidates.find(X), [np.nan] * len(X))))
 
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame."""
@@ -145,50 +151,50 @@ class Questions:
                 EvaluationWarning,
             )
 
-    def ask(self, choice: Choice) -> None:
+    def ask(self, choice: Choice) -> Self:
         """Add a pending point."""
-        self.candidates.reserve(choice)
-        self.pending.append(choice)
+        return replace(self, pending=(*self.pending, choice))
 
-    def tell(self, X: np.ndarray, positions: Sequence[int | None], failed: np.ndarray) -> None:
+    def tell(self, X: np.ndarray, positions: Sequence[int | None], failed: np.ndarray) -> Self:
         """Add points (k, D), the position of the pending point each answers (None: not asked for), which ``failed``."""
-        unasked = [i is None for i in positions]
-        rows = iter(self.candidates.find(X[unasked]))
-        for point, i, has_failed in zip(X, positions, failed, strict=True):
-            if i is None:
-                choice = Choice(point, next(rows), np.nan)
-                self.candidates.reserve(choice)
-            else:
-                choice = self.pending[i]._replace(x=point)
-            (self.failed if has_failed else self.told).append(choice)
-        self._drop(positions)
+        rows = iter(self.candidates.find(X[[i is None for i in positions]], (*self.tried, *self.pending)))
+        found = [
+            Choice(point, next(rows), np.nan) if i is None else self.pending[i]._replace(x=point)
+            for point, i in zip(X, positions, strict=True)
+        ]
+        return replace(
+            self,
+            told=(*self.told, *(choice for choice, has_failed in zip(found, failed, strict=True) if not has_failed)),
+            failed=(*self.failed, *(choice for choice, has_failed in zip(found, failed, strict=True) if has_failed)),
+            pending=_without(self.pending, positions),
+        )
 
-    def forget(self, x: Any, measured: np.ndarray) -> None:
-        """Drop points x that are pending or failed, all pending ones if None; ``measured`` (n, D) are the measured."""
-        n_pending = len(self.pending)
-        positions = range(n_pending) if x is None else self.find_known(x, "x", or_failed=True)
-        known = [*self.pending, *self.failed]
-        given_up = [known[i] for i in positions]
-        self.failed = [choice for i, choice in enumerate(self.failed, n_pending) if i not in positions]
-        self._drop(positions)
-        others = np.concatenate([self.tried(measured), self.matrix(self.pending)])
-        for choice in given_up:
-            self.candidates.release(choice, others)
+    def fail(self, row: int) -> Self:
+        """Count a row of the data as an experiment that failed."""
+        start, told = len(self.start), row - len(self.start)
+        failed = (*self.failed, (*self.start, *self.told)[row])
+        if row < start:
+            return replace(self, start=_without(self.start, [row]), failed=failed)
+        return replace(self, told=_without(self.told, [told]), failed=failed)
 
-    def expect(self, x: Any) -> None:
+    def forget(self, x: Any) -> Self:
+        """Drop points x that are pending or failed, all pending ones if None."""
+        if x is None:
+            return replace(self, pending=())
+        positions = self.find_known(x, "x", or_failed=True)
+        failed = [i - len(self.pending) for i in positions]
+        return replace(self, pending=_without(self.pending, positions), failed=_without(self.failed, failed))
+
+    def expect(self, x: Any) -> Self:
         """Add pending points that were not asked for."""
         X, _ = self.read(x, "x")
-        rows = self.candidates.find(X)
+        rows = self.candidates.find(X, (*self.tried, *self.pending))
         if -1 in rows and not isinstance(self.candidates, Box):
             raise ValueError(f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result")
         if isinstance(self.candidates, Box):
             low, high = self.candidates.limits
             warn_if_far_outside(X, low, high, self.inputs, "x", "it counts as measured there")
-        for row, point in zip(rows, X, strict=True):
-            self.ask(Choice(point, row, np.nan))
-
-    def _drop(self, positions: Sequence[int | None]) -> None:
-        self.pending = [choice for i, choice in enumerate(self.pending) if i not in positions]
+        return replace(self, pending=(*self.pending, *map(Choice, X, rows, [np.nan] * len(X))))
 
     def design(self, y: np.ndarray, pending: bool) -> xr.Dataset:
         """The points told since the start with their outputs y (k,), and on request the pending ones with NaN."""
@@ -209,3 +215,7 @@ class Questions:
                 "score": (dim, np.array([choice.score for choice in choices], float)),
             }
         )
+
+
+def _without(choices: tuple[Choice, ...], positions: Sequence[int | None]) -> tuple[Choice, ...]:
+    return tuple(choice for i, choice in enumerate(choices) if i not in positions)

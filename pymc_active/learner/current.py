@@ -1,0 +1,198 @@
+"""The run of a learner as it stands: fitted when needed, verified when due, conditioned on pending points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pymc_active.classification.success import Success
+from pymc_active.criteria.base import Criterion, Scorer
+from pymc_active.criteria.screening import prepare, screened
+from pymc_active.criteria.weighted import expected
+from pymc_active.inference.fit import Fit
+from pymc_active.learner.candidates import Choice, Pool
+from pymc_active.learner.first_design import FirstDesign
+from pymc_active.learner.models_followed import ONLY, FollowedModels
+from pymc_active.learner.run import Run
+from pymc_active.learner.verification import PLACES, regret_ratio
+from pymc_active.particles.choose import warn_of_points_left_out
+from pymc_active.particles.outliers import warn_of_outlier
+from pymc_active.particles.power_map import offer_output_map
+from pymc_active.particles.smc import warn_if_doubtful
+from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.predict import imagined
+from pymc_active.support.user_warnings import (
+    ActiveWarning,
+    DoubtfulEvidenceWarning,
+    DoubtfulFitWarning,
+    ModelLeftOutWarning,
+    ignoring,
+)
+
+# Models of lower probability are not verified.
+_UNLIKELY = 0.05
+
+
+class Current:
+    """The run of a learner as it stands, with its executor, the user's notes, and what was computed from it."""
+
+    def __init__(self, run: Run, executor: Executor | None):
+        if executor is not None and not isinstance(executor, Executor):
+            raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
+        self.run, self.executor = run, executor
+        self.notes: dict[str, Any] = {}
+        # Revisions of the files that the run has written or was loaded from, which saving may replace.
+        self.revisions: set[str] = set()
+        # Warned of doubtful fits, of output maps, of points left out: once each a run.
+        self._has_warned: set[Callable[..., bool]] = set()
+        # Rows of measurements that others contradict, once they were named.
+        self.outliers: set[int] = set()
+        self._success: Success | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy cannot have the same workers.
+        return {**vars(self), "executor": None}
+
+    def become(self, run: Run) -> None:
+        """Take another run, whose data the models then hold: wholly, or after an error or an interrupt not at all."""
+        before = self.run
+        try:
+            if isinstance(run.subject, FollowedModels):
+                run.subject.set_data(run.X, run.y)
+            self.run = run
+        except BaseException:
+            self.run = before
+            if isinstance(before.subject, FollowedModels):
+                before.subject.set_data(before.X, before.y)
+            raise
+
+    def searched(self) -> Fit | ModelAverage:
+        """The fit before verification, after those to what had been told each time since the last fit."""
+        if self.run.fit is None:
+            self.check_data()
+            while len(self.run.steps) > 1:
+                subject, steps = self._models(), self.run.steps
+                # The last fit says which models are left out.
+                with subject.holding_first(steps[0]), ignoring(ModelLeftOutWarning):
+                    run = self._verify(self._followed(subject))
+                self.run = replace(run, steps=steps[1:], fit=None, verified=None)
+            self.run = replace(self._followed(self._models()), steps=())
+            self._warn(self.run.searched)
+        return self.run.searched
+
+    def _models(self) -> FollowedModels:
+        if isinstance(self.run.subject, FirstDesign):
+            self.run.subject.raise_unfitted(len(self.run.y))
+        return self.run.subject
+
+    def _followed(self, subject: FollowedModels) -> Run:
+        """The run after a fit to the data that the models hold."""
+        with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+            followed = subject.follow(self.run.random_seed, self.executor)
+            return self.run.refitted(followed, followed.last())
+
+    def _warn(self, fit: Fit | ModelAverage) -> None:
+        """Say what is to be known of a fit, once a run."""
+        best = fit if isinstance(fit, Fit) else fit.best
+        if not best.n_left_out:
+            warn_of_outlier(best, self.outliers)
+        if not isinstance(fit, Fit):
+            return
+        warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful]
+        # A slip would call for a map, too.
+        if fit.gpm.y_map.is_renewed and not self.outliers:
+            warnings.append(offer_output_map)
+        self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
+
+    def verified(self) -> Fit | ModelAverage:
+        """The fit, or the longer run that a due verification found better."""
+        if self.run.verified is None:
+            self.searched()
+            self.run = self._verify(self.run)
+        assert self.run.verified is not None
+        return self.run.verified
+
+    def check_data(self) -> None:
+        """Raise a ValueError if the model's data were changed elsewhere."""
+        known = len(self.run.y)
+        if any((n := len(gpm.y)) != known for gpm in self.run.subject.models.values()):
+            raise ValueError(
+                f"the model has {n} points, but this learner knows {known}: another learner uses the same model, or "
+                "its data were set directly. Make one model for each learner, and tell results to the learner"
+            )
+
+    def _verify(self, run: Run) -> Run:
+        """The run with its fit, to the data that the models hold, verified if due."""
+        subject, searched = run.subject, run.searched
+        assert isinstance(subject, FollowedModels), "it has a fit"
+        if not run.verification.is_due(len(subject.y), run.n_start):
+            return replace(run, verified=searched)
+        if isinstance(searched, Fit):
+            fits = {ONLY: searched}
+        else:
+            probability = searched.probability.to_numpy()
+            fits = {label: fit for (label, fit), p in zip(searched.items(), probability, strict=True) if p > _UNLIKELY}
+        verification = run.verification.verify(fits, run.ledger.candidates.places(PLACES))
+        if not verification.longer:
+            return replace(run, verification=verification, verified=searched)
+        with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+            return replace(run, verification=verification, verified=subject.last(verification.longer))
+
+    def before_asking(self) -> None:
+        """Fit, and verify if due; record the regret of the choice of a fit that was replaced."""
+        # Random points need no fit.
+        if self.run.criterion is not None or self.run.verification.is_due(len(self.run.y), self.run.n_start):
+            self.verified()
+        if self.run.verification.longer and isinstance(self.run.criterion, Criterion):
+            self._look_back(self.run.criterion)
+
+    def scorer(self) -> Scorer | None:
+        """The scorer of the criterion given told and pending points; None for random.
+
+        Once an experiment has failed, scores are weighed by the probability of success.
+        """
+        return self.scorer_given(self.run.ledger.pending)
+
+    def scorer_given(self, pending: Sequence[Choice]) -> Scorer | None:
+        """The same given that these pending points come out as predicted."""
+        if self.run.criterion is None:
+            return None
+        fit = self.verified()
+        if pending:
+            fit = imagined(fit, np.stack([choice.x for choice in pending]))
+        return self._weighed(prepare(self.run.criterion, fit))
+
+    def _weighed(self, scorer: Scorer) -> Scorer:
+        success = self.success()
+        return scorer if success is None else expected(scorer, getattr(self.run.criterion, "name", ""), success)
+
+    def success(self) -> Success | None:
+        """The probability of success, fitted to all points told; None while no experiment has failed."""
+        ledger = self.run.ledger
+        if not ledger.failed:
+            return None
+        X = ledger.matrix(ledger.tried)
+        failed = np.arange(len(X)) >= len(self.run.y)
+        if self._success is None or not self._success.is_of(X, failed):
+            # It depends on nothing but the points, so that a file need not hold it.
+            self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed)
+        return self._success
+
+    def _look_back(self, criterion: Criterion) -> None:
+        """Record the utility, judged by the longer run, of the choice that the fit it replaced would make."""
+        n, ledger, verification = len(self.run.y), self.run.ledger, self.run.verification
+        pool = ledger.candidates
+        if not isinstance(pool, Pool) or n in verification.regret:
+            return
+        if not len(left := pool.left(ledger.tried, ledger.pending)):
+            return
+        # Warnings would be about the fit that is not used.
+        with ignoring(ActiveWarning):
+            chosen = screened(self._weighed(criterion.prepare(self.searched())), pool.X[left])
+            true = screened(self._weighed(criterion.prepare(self.verified())), pool.X[left])
+        regret = {**verification.regret, n: regret_ratio(criterion, chosen, true)}
+        self.run = replace(self.run, verification=replace(verification, regret=regret))
