@@ -210,9 +210,7 @@ class Learner(Summarized):
     random_seed = _of("_run", "random_seed", "The seed of everything random.")
     n_start = _of("_run", "n_start", "Number of points at the start.")
     n_left = _of("_ledger", "n_left", "How many points can still be asked for; infinite for a box.")
-    notes = _of(
-        "_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True
-    )
+    notes = _of("_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True)
     executor = _of("_current", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
 
     @property
