@@ -12,12 +12,12 @@ from scipy.special import logsumexp
 from users import users_gp
 
 import pymc_active as pma
-from pymc_active.kernels.periodic import highest_frequency
+from pymc_active.kernels.periodic import highest_frequency, lattice_step
 from pymc_active.laplace import fit_laplace_models
 from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
 from pymc_active.laplace.modes import composite_kernels
-from pymc_active.laplace.modes.scans import _lattice_step, hidden_grid, hidden_leaves, longest_aliases, scan
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, longest_aliases, scan
 from pymc_active.laplace.modes.search import Found, Searcher, SearchTask, Work, distinct
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.posterior.compile_mode import vm_mode
@@ -590,7 +590,7 @@ def test_a_search_at_a_short_alias_finds_the_long_one():
     ("x", "step"), [(MONTHS, 1.0), (np.delete(MONTHS, [3, 4, 9]) / 12, 1 / 12), (MONTHS**1.01, 0.0), (MONTHS[:1], 0.0)]
 )
 def test_points_are_on_a_lattice_or_not(x, step):
-    assert _lattice_step(x) == pytest.approx(step)
+    assert lattice_step(x) == pytest.approx(step)
 
 
 @pytest.mark.parametrize("random_seed", [1, 2])

@@ -19,6 +19,7 @@ moved by, ``node.lines(theta, a, b)`` along straight lines, for derivatives of a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -40,6 +41,10 @@ class Node:
     structure: tuple
     # The input columns on which a base kernel acts.
     columns: np.ndarray
+    # Of a base kernel: the parameter in which posteriors have many narrow modes, beyond all if there is none, and where
+    # it makes the kernel constant.
+    hidden: int = sys.maxsize
+    inert: float
 
     @property
     def leaves(self) -> list[Node]:
@@ -65,6 +70,14 @@ class Node:
     def terms(self, theta: np.ndarray, n_inputs: int) -> list[Term]:
         """The kernel as a sum of products of lines, steps and stationary kernels."""
         raise NotImplementedError
+
+    def hidden_grid(self, X: np.ndarray, mean: float, sd: float) -> np.ndarray:
+        """Values of the hidden parameter to scan: that the rows of X can tell, and its prior N(mean, sd²) allows."""
+        raise NotImplementedError
+
+    def longest_alias(self, theta: np.ndarray, X: np.ndarray) -> float | None:
+        """A larger value of the hidden parameter with the same covariances between the rows of X, if there is one."""
+        return None
 
     def check_twice_differentiable(self) -> None:
         """Raise a ValueError unless functions with this kernel have second derivatives."""

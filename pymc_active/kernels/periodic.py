@@ -18,6 +18,15 @@ from pymc_active.kernels.stationary import Stationary
 # Power of the spectral window from which on waves of two frequencies count as the same: a few points, or small errors,
 # beside a lattice tell little. Frequencies that are looked at, at most, and numbers of a block.
 _ALIAS, _FREQUENCIES, _BLOCK = 0.85, 20_000, 500_000
+# Frequencies of a scan per reciprocal length of the data: neighbours differ by a third of a cycle over all data.
+_PER_RECIPROCAL_LENGTH = 3
+# A scan spans this many prior sds, more towards short periods, as data tell a period so well that a prior far from it
+# matters little, and has these multiples of the data's length: such long periods model a trend.
+_PRIOR_SDS, _SHORT_SDS = 2.5, 5.0
+_TRENDS = np.geomspace(4.0, 0.7, 8)
+_LARGEST_GRID = 400
+# Part of a step by which points on a lattice may be off, and the smallest ratio of a period to its longer alias.
+_UNEVEN, _LONGEST = 0.02, 1e-3
 
 
 def highest_frequency(x: np.ndarray, highest: float) -> float:
@@ -37,6 +46,17 @@ def highest_frequency(x: np.ndarray, highest: float) -> float:
     return highest
 
 
+def lattice_step(x: np.ndarray) -> float:
+    """The distance of points (n,) that are equally far apart, up to gaps; 0 if they are not."""
+    points = np.unique(x)
+    if len(points) < 2:
+        return 0.0
+    span = points[-1] - points[0]
+    steps = np.round(span / np.diff(points).min())
+    places = (points - points[0]) / span * steps
+    return float(span / steps) if np.abs(places - np.round(places)).max() < _UNEVEN else 0.0
+
+
 class Periodic(Node):
     """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
 
@@ -45,7 +65,6 @@ class Periodic(Node):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
         self.structure = ("PER", tuple(self.columns.tolist()))
-        # The parameter in which posteriors have many narrow modes, and where it makes the kernel constant.
         self.hidden, self.inert = log_period, 40.0
 
     def at(self, theta, X, Z=None):
@@ -73,6 +92,36 @@ class Periodic(Node):
             return out
 
         return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(len(self.columns), frequencies),))]
+
+    def hidden_grid(self, X, mean, sd):
+        """Log periods, and trends, longest first.
+
+        Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can. Periods
+        down to the mean distance of the points are scanned all the same, since the prior may prefer them.
+        """
+        X = X[:, self.columns]
+        length = float(np.ptp(X, axis=0).max())
+        if length > 0:
+            step = 1 / (_PER_RECIPROCAL_LENGTH * length)
+            lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
+            shortest = np.exp(mean - _SHORT_SDS * sd)
+            # No further than the grid stays fine enough.
+            highest = min(1 / shortest, lowest + _LARGEST_GRID * step)
+            highest = min(highest, max(len(X) / length, *(highest_frequency(column, highest) for column in X.T)))
+            if highest - lowest > 4 * step:
+                n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
+                trends = _TRENDS * length
+                return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
+        return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
+
+    def longest_alias(self, theta, X):
+        """The log period; of points on a lattice."""
+        if len(self.columns) > 1:
+            return None
+        step = lattice_step(X[:, self.columns[0]])
+        cycles = step * np.exp(-theta[self.log_period])
+        folded = abs(cycles - np.round(cycles))
+        return float(np.log(step / folded)) if cycles > 0.5 and folded > _LONGEST * cycles else None
 
 
 class _PeriodicAt(ExponentialAt):

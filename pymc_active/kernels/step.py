@@ -10,6 +10,9 @@ from pymc_active.kernels.node import Node, Pairs, roles, variances
 from pymc_active.kernels.polynomials import compose, line, multiply
 from pymc_active.kernels.spectra import Factor, Term, sigmoid
 
+# Prior sds in which a step may be, and its places at most, in a scan.
+_PRIOR_SDS, _PLACES = 2.5, 200
+
 
 class Step(Node):
     """outputscale² s(x) s(x') with the sigmoid s(x) = 1 / (1 + exp(-(x - location) / width)) of one input.
@@ -22,7 +25,6 @@ class Step(Node):
         self.log_outputscale = log_outputscale
         self.roles = {"log_width": log_width} | roles("location", [location], log_outputscale)
         self.structure = ("STEP", (int(column),))
-        # The parameter in which posteriors have many narrow modes, and where it makes the kernel constant.
         self.hidden, self.inert = location, -1e9
 
     def factor(self, theta: np.ndarray) -> Factor:
@@ -47,6 +49,15 @@ class Step(Node):
 
     def terms(self, theta, n_inputs):
         return [Term(np.exp(2 * theta[self.log_outputscale]), (self.factor(theta),))]
+
+    def hidden_grid(self, X, mean, sd):
+        """Places between neighbours among the data."""
+        x = np.unique(X[:, self.columns[0]])
+        between = (x[1:] + x[:-1]) / 2
+        between = between[np.abs(between - mean) < _PRIOR_SDS * sd]
+        if not len(between):
+            return np.array([mean])
+        return between[np.unique(np.linspace(0, len(between) - 1, _PLACES).round().astype(int))]
 
     @property
     def _free(self) -> tuple[int, int]:

@@ -247,7 +247,7 @@ def compositional_kernel_search(
     OutputScaleWarning
         If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
         three levels of both (with more than 300 points, by RQ alone), as where changes multiply. Not with fewer than
-        ten points, for ``score="bic"``, or with a budget.
+        ten points, for ``score="bic"``, or with a budget. To keep to y, pass ``y - y.mean()``.
 
     Notes
     -----
