@@ -127,6 +127,24 @@ def test_a_copy_goes_its_own_way_and_leaves_the_workers(made):
     assert len(active.pending) == 0
 
 
+def test_arrays_that_users_fill_anew_change_nothing():
+    active, x = learner(), np.array([[0.3, 0.4]])
+    for verb in (lambda: active.tell(x, 1.0), lambda: active.tell(x + 1, np.nan), lambda: active.tell(x, np.nan)):
+        x[:] = [[0.3, 0.4]]
+        verb()
+        x[:] = 99.0
+    active.X[:], active.y[:], active.failures[:], active.pending[:] = 9.0, 9.0, 9.0, 9.0
+    assert_array_equal(active.design().x, [[0.3, 0.4]])
+    assert_array_equal(active.X, [*X, [0.3, 0.4]])
+    assert_array_equal(active.failures, [[1.3, 1.4], [0.3, 0.4]])
+    row = POOL[3].copy()
+    active.expect(row)
+    row[:] = 99.0
+    active.ask()[:] = 99.0
+    assert_array_equal(active.pending[0], POOL[3])
+    assert active.pending.max() <= 5
+
+
 @pytest.mark.parametrize("name", ["bounds", "pool", "minimise"])
 def test_what_a_learner_does_not_have_cannot_be_set(name):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):

@@ -15,7 +15,7 @@ from pymc_active.support.tables import read_inputs
 
 
 class LazyPool:
-    """Rows of a dask array, each offered once unless ``repeat``."""
+    """Rows of a dask array, each offered once unless ``repeat``; those that were chosen or read are kept."""
 
     def __init__(self, pool: Any, width: int, repeat: bool):
         if pool.ndim != 2 or pool.shape[1] != width:
@@ -26,6 +26,7 @@ class LazyPool:
             raise ValueError("pool is empty: expected at least one row")
         self.pool = pool.rechunk({1: -1})
         self.repeat = repeat
+        self._read: dict[int, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -48,9 +49,11 @@ class LazyPool:
     def n_left(self, tried, pending):
         return len(self) - len(rows_taken(tried, pending, self.repeat))
 
-    def read(self, rows: Any) -> np.ndarray:
-        """Rows as an array."""
-        return np.asarray(self.pool[rows].compute(), float)
+    def read(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Rows (k, D)."""
+        if missing := [int(row) for row in rows if row not in self._read]:
+            self._read |= zip(missing, np.asarray(self.pool[missing].compute(), float), strict=True)
+        return np.reshape([self._read[row] for row in rows], (-1, self.pool.shape[1]))
 
     def places(self, n):
         return self.read(rows_among(len(self), n))
@@ -64,7 +67,7 @@ class LazyPool:
             row = int(rng.integers(len(self) - len(excluded)))
             for earlier in excluded:
                 row += earlier <= row
-            return Choice(self.read(row), row, np.nan)
+            return Choice(self.read([row])[0], row, np.nan)
         # Each block is screened by itself.
         return self._best(partial(screened, scorer), excluded)
 
@@ -79,7 +82,9 @@ class LazyPool:
         best = [choice for choice in self._map(_best_of, scorer, excluded) if choice is not None]
         if not best:
             raise ValueError("the criterion is NaN for every candidate")
-        return max(best, key=lambda choice: choice.score)
+        found = max(best, key=lambda choice: choice.score)
+        self._read[found.row] = found.x
+        return found
 
     def _map(self, function: Callable, *arguments: Any) -> tuple:
         """Call the function with each block, the number of its first row, and the arguments."""
@@ -98,9 +103,11 @@ class LazyPool:
             for i, row in block:
                 equal[i].append(row)
         offered, rows = set(rows_taken(known)), []
-        for same in equal:
+        for x, same in zip(X, equal, strict=True):
             row = min(same, key=lambda row: row in offered, default=-1)
-            offered.add(row)
+            if row >= 0:
+                offered.add(row)
+                self._read[row] = x.copy()
             rows.append(row)
         return rows
 

@@ -72,7 +72,8 @@ class Ledger:
             # Masked arrays stay what they are.
             x = np.asanyarray(x)
             x = x[:, None] if x.ndim == 1 and len(self.inputs) == 1 else np.atleast_2d(x)
-        X = read_inputs(x, what, inputs=self.inputs)
+        # Copies, because users fill their arrays anew for each experiment.
+        X = read_inputs(x, what, inputs=self.inputs).copy()
         return X, list(x.index) if isinstance(x, pd.DataFrame) else None
 
     def find(self, X: np.ndarray, labels: list | None, choices: Sequence[Choice] | None = None) -> list[int | None]:

@@ -94,10 +94,6 @@ class FollowedModels:
         """Outputs measured so far (n,)."""
         return next(iter(self.tracks.values())).gpm.y
 
-    def with_data(self, *_: np.ndarray) -> Self:
-        """What to follow given other data: the same models."""
-        return self
-
     def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
         """Replace the data that the models hold, as much of them as differ."""
         for gpm in self.models.values():

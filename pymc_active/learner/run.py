@@ -118,8 +118,9 @@ class Run:
 
     def _with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Replace the data, which may make the first model."""
-        subject = self.subject.with_data(X, y)
-        if subject is not self.subject:
+        subject = self.subject
+        if isinstance(subject, FirstDesign):
+            subject = subject.with_data(X, y)
             _warn_about_scale(subject.models, self.ledger.candidates)
         steps = () if isinstance(subject, FirstDesign) else (*self.steps, len(y))
         return replace(self, subject=subject, X=X, y=y, steps=steps, fit=None, verified=None)
