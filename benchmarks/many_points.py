@@ -16,6 +16,7 @@ cover 85 to 95 % of the test outputs.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 import warnings
@@ -99,7 +100,10 @@ def run(n: int, what: str) -> dict:
         gpm.set_data(X, y)
         learner = pma.active.Learner(gpm, goal, bounds=bounds, random_seed=1)
         # The fit is known, so that only the ask is measured.
-        learner.state().subject.particles = fit
+        subject = learner._run.subject
+        track = dataclasses.replace(subject.tracks["model"], last=fit, n_seen=n)
+        subject = dataclasses.replace(subject, tracks={"model": track})
+        learner._current.run = dataclasses.replace(learner._run, subject=subject, fit=fit, steps=())
         record[goal] = asks(learner, f)
     return record
 

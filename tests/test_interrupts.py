@@ -133,7 +133,10 @@ def test_arrays_that_users_fill_anew_change_nothing():
         x[:] = [[0.3, 0.4]]
         verb()
         x[:] = 99.0
-    active.X[:], active.y[:], active.failures[:], active.pending[:] = 9.0, 9.0, 9.0, 9.0
+    active.failures[:], active.pending[:] = 9.0, 9.0
+    for part in (active.X, active.y, active.domain.pool):
+        with pytest.raises(ValueError, match="read-only"):
+            part[:] = 9.0
     assert_array_equal(active.design().x, [[0.3, 0.4]])
     assert_array_equal(active.X, [*X, [0.3, 0.4]])
     assert_array_equal(active.failures, [[1.3, 1.4], [0.3, 0.4]])
@@ -143,6 +146,38 @@ def test_arrays_that_users_fill_anew_change_nothing():
     active.ask()[:] = 99.0
     assert_array_equal(active.pending[0], POOL[3])
     assert active.pending.max() <= 5
+
+
+def test_a_function_may_keep_and_change_what_it_makes_the_model_of():
+    def make(X, y):
+        gpm = pma.ard_gp(X, y, bounds=BOX)
+        X[:] = y[:] = 9.0
+        return gpm
+
+    active = pma.Learner(make, pool=POOL, random_seed=0, criterion="random")
+    active.tell(POOL[:5], truth(POOL[:5]))
+    assert_array_equal(active.X, POOL[:5])
+    assert_array_equal(active.y, active.gpm.y)
+
+
+def test_what_is_told_or_given_up_while_another_thread_asks_counts():
+    active = learner(criterion=lambda fit, X: meanwhile.pop()() or X[:, 0] if meanwhile else X[:, 0])
+    meanwhile = []
+    first, second, third = active.ask(3)
+    meanwhile[:] = [lambda: active.tell(first, 1.0), lambda: active.forget(second), lambda: active.expect(POOL[2])]
+    new = active.ask(3)
+    assert not meanwhile
+    assert_array_equal(active.design().x, [first])
+    assert_array_equal(active.pending, [third, POOL[2], *new])
+
+
+def test_data_that_were_changed_elsewhere_are_noticed():
+    gpm = pma.ard_gp(X, truth(X), bounds=BOX)
+    active, other = (pma.Learner(gpm, pool=POOL, random_seed=1) for _ in range(2))
+    active.correct(0, 50.0)
+    for verb in (lambda: other.fit, lambda: other.tell(POOL[0], 1.0), lambda: other.save("run.nc")):
+        with pytest.raises(ValueError, match=r"other data \(8 points\) than this learner knows \(8 points\)"):
+            verb()
 
 
 @pytest.mark.parametrize("name", ["bounds", "pool", "minimise"])

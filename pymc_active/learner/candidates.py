@@ -78,6 +78,7 @@ class Pool:
         # Copies, because users sort their tables, and add columns to them, during a run.
         self.table = pool.copy() if isinstance(pool, pd.DataFrame) else None
         self.X = read_inputs(pool, "pool", len(inputs)).copy()
+        self.X.setflags(write=False)
         self.repeat = repeat
 
     def __len__(self) -> int:

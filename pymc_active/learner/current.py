@@ -35,6 +35,8 @@ from pymc_active.support.user_warnings import (
 
 # Models of lower probability are not verified.
 _UNLIKELY = 0.05
+# By how much data of a model may differ from the learner's, relatively: some hold them in single precision.
+_ROUNDED = 1e-6
 
 
 class Current:
@@ -118,12 +120,15 @@ class Current:
 
     def check_data(self) -> None:
         """Raise a ValueError if the model's data were changed elsewhere."""
-        known = len(self.run.y)
-        if any((n := len(gpm.y)) != known for gpm in self.run.subject.models.values()):
-            raise ValueError(
-                f"the model has {n} points, but this learner knows {known}: another learner uses the same model, or "
-                "its data were set directly. Make one model for each learner, and tell results to the learner"
-            )
+        X, y = self.run.X, self.run.y
+        for gpm in self.run.subject.models.values():
+            # Up to what a model rounds.
+            if len(gpm.y) != len(y) or not (np.allclose(gpm.X, X, _ROUNDED, 0) and np.allclose(gpm.y, y, _ROUNDED, 0)):
+                raise ValueError(
+                    f"the model has other data ({len(gpm.y)} points) than this learner knows ({len(y)} points): "
+                    "another learner uses the same model, or its data were set directly. Make one model for each "
+                    "learner, and tell results to the learner"
+                )
 
     def _verify(self, run: Run) -> Run:
         """The run with its fit, to the data that the models hold, verified if due."""

@@ -75,7 +75,8 @@ class FirstDesign:
         if len(y) < len(self.rows):
             return self
         is_named = self.inputs != list(range(X.shape[1]))
-        table = pd.DataFrame(X, columns=self.inputs) if is_named else X
+        # Users may keep what their function is given.
+        table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
         # Which has been said.
         with ignoring(InputScaleWarning):
             made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())

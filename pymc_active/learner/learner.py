@@ -209,19 +209,11 @@ class Learner(Summarized):
     repeat = _of("_run", "repeat", "Whether points may be asked for again.")
     random_seed = _of("_run", "random_seed", "The seed of everything random.")
     n_start = _of("_run", "n_start", "Number of points at the start.")
+    X = _of("_run", "X", "Inputs measured so far (n, D), in the user's units.")
+    y = _of("_run", "y", "Outputs measured so far (n,).")
     n_left = _of("_ledger", "n_left", "How many points can still be asked for; infinite for a box.")
     notes = _of("_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True)
     executor = _of("_current", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-        return self._run.X.copy()
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-        return self._run.y.copy()
 
     @property
     def failures(self) -> np.ndarray:
@@ -339,12 +331,15 @@ class Learner(Summarized):
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
             self._current.before_asking()
-        ledger, rng = self._ledger, read_generator(self._run.generator)
+        choices: list[Choice] = []
+        rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
             for _ in range(n):
-                ledger = ledger.ask(self._choose(ledger, rng))
-        self._current.run = replace(self._run, ledger=ledger, generator=write_generator(rng))
-        return ledger.candidates.show(ledger.pending[-n:])
+                choices.append(self._choose(self._ledger.ask(*choices), rng))
+        shown = self._ledger.candidates.show(choices)
+        # Another thread may have told results meanwhile.
+        self._current.run = replace(self._run, ledger=self._ledger.ask(*choices), generator=write_generator(rng))
+        return shown
 
     def _choose(self, ledger: Ledger, rng: np.random.Generator) -> Choice:
         if isinstance(self._run.subject, FirstDesign):

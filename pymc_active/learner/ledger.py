@@ -79,14 +79,16 @@ class Ledger:
     def find(self, X: np.ndarray, labels: list | None, choices: Sequence[Choice] | None = None) -> list[int | None]:
         """Positions of points among ``choices``, by default the pending ones, each used once; None for other points."""
         choices = self.pending if choices is None else choices
+        points, used = self.matrix(choices), set()
         found: list[int | None] = []
         for row, x in enumerate(X):
-            same = [i for i, choice in enumerate(choices) if i not in found and np.array_equal(choice.x, x)]
+            same = [i for i in np.flatnonzero((points == x).all(1)).tolist() if i not in used]
             if labels is not None:
                 called = self.candidates.labels_of([choices[i].row for i in same])
                 # Prefer the same label, else take the first.
                 same = [i for i, label in zip(same, called, strict=True) if label == labels[row]] or same
             found.append(same[0] if same else None)
+            used.update(same[:1])
         return found
 
     def find_known(self, x: Any, what: str, or_failed: bool = False) -> list[int]:
@@ -152,9 +154,9 @@ class Ledger:
                 EvaluationWarning,
             )
 
-    def ask(self, choice: Choice) -> Self:
-        """Add a pending point."""
-        return replace(self, pending=(*self.pending, choice))
+    def ask(self, *choices: Choice) -> Self:
+        """Add pending points."""
+        return replace(self, pending=(*self.pending, *choices))
 
     def tell(self, X: np.ndarray, positions: Sequence[int | None], failed: np.ndarray) -> Self:
         """Add points (k, D), the position of the pending point each answers (None: not asked for), which ``failed``."""

@@ -67,6 +67,10 @@ class Run:
     verified: Fit | ModelAverage | None = None
     steps: tuple[int, ...] = ()
 
+    def __post_init__(self):
+        self.X.setflags(write=False)
+        self.y.setflags(write=False)
+
     @property
     def searched(self) -> Fit | ModelAverage:
         """The fit, which has been made."""
