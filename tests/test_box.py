@@ -322,7 +322,7 @@ def test_the_surest_input_goes_there_and_none_more_surely(request, model, at):
     R = fitted.point["R"]
     u = R @ (0.8 * fitted.X[at])
     bounds = [(-1, 1)] * R.shape[1]
-    x = surest_input(fitted, u, bounds)
+    x = surest_input(fitted, u, dict(reversed(list(enumerate(bounds)))))
     assert_allclose(R @ x, u, rtol=0, atol=1e-7)
     assert (np.abs(x) <= 1).all()
     others = feasible(fitted, x)
@@ -409,7 +409,7 @@ def test_what_the_box_does_not_reach_is_refused(line, embedding):
     [
         ([0.1, 0.2], [(-1, 1)] * 6, r"u must be finite with shape \(1,\)"),
         ([np.nan], [(-1, 1)] * 6, r"u must be finite with shape \(1,\)"),
-        ([0.1], [(-1, 1)] * 5, r"bounds have 6 pairs"),
+        ([0.1], [(-1, 1)] * 5, r"bounds must have 6 pairs"),
         ([0.1], [(1, -1)] * 6, "bounds must be a list of finite pairs"),
     ],
 )

@@ -4,6 +4,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
@@ -347,6 +348,29 @@ def test_truth_of_criteria_of_the_maximum_is_theirs_over_the_trace(fit, trace, r
     other = function(trace, POOL, model=fit.gpm, n_optima=200, draws=50, random_seed=9)
     true = report["decision"]["true_utility"].sel(criterion=name)
     assert_allclose(true, other, atol=0.2 * float(other.max()))
+
+
+def test_variants_of_a_criterion_are_judged_by_their_own_truth(fit, trace):
+    betas = (0.0, 25.0)
+    criteria = [partial(pma.active.upper_confidence_bound, beta=beta) for beta in betas]
+    decision = pma.check(fit, trace, pool=POOL, criteria=criteria)["decision"]
+    for row, beta in zip(decision.true_utility, betas, strict=True):
+        expected = pma.active.upper_confidence_bound(trace, POOL, model=fit.gpm, beta=beta)
+        assert_allclose(row, expected, rtol=0.05)
+
+
+def test_bounds_may_name_the_inputs_in_any_order():
+    X = np.random.default_rng(0).uniform([0, 100], [1, 200], (12, 2))
+    frame, y = pd.DataFrame(X, columns=["a", "b"]), np.sin(4 * X[:, 0]) + X[:, 1] / 100
+    straight = {"a": (0, 1), "b": (100, 200)}
+    fit = pma.fit(pma.ard_gp(frame, y, bounds=straight), random_seed=1, progressbar=False)
+    keywords = {"pool": frame, "criteria": ["max_value_entropy"], "random_seed": 1}
+    one, other = (
+        pma.check(fit, fit, bounds=dict(items), **keywords)["decision"].score
+        for items in (straight.items(), reversed(straight.items()))
+    )
+    assert_allclose(one, other)
+    assert one.max() > 0
 
 
 def test_regret_is_the_utility_of_our_pick(report):

@@ -309,6 +309,8 @@ def test_what_cannot_be_taken_apart_is_refused(mode):
         decompose(pma.fit_laplace(two, **QUICK), unit="years")
     with pytest.raises(ValueError, match="must have 1 columns"):
         decompose(mode, np.ones((3, 2)))
+    with pytest.raises(ValueError, match="draws must be a positive whole number; got -3"):
+        decompose(mode, method="draws", draws=-3)
 
 
 def test_of_particles_it_tells_where_most_of_the_posterior_lies():

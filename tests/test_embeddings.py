@@ -150,7 +150,7 @@ def test_bad_input(fit, trace):
     for call, message in (
         (lambda: pma.relevance(trace), "pass model=gpm"),
         (lambda: pma.subspace_angles(other, model=fit.gpm), "it lacks R"),
-        (lambda: pma.relevance(fit, draws=0), "draws must be at least 1"),
+        (lambda: pma.relevance(fit, draws=0), "draws must be a positive whole number; got 0"),
         (lambda: pma.relevance(fit, ci_prob=89), "ci_prob must be between 0 and 1"),
         (lambda: pma.subspace_angles(fit, np.ones(4)), "one row per direction and 4 columns"),
         (lambda: pma.subspace_angles(fit, np.ones((2, 3))), "one row per direction and 4 columns"),

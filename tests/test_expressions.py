@@ -352,7 +352,7 @@ def test_the_papers_models(series, expert, found, rooted):
         (lambda: grid(["SE[2]"], n_inputs=2), ValueError, r"SE\[2\] needs input 2, but there are inputs 0 to 1"),
         (lambda: grid(extra=["SE + PER[1]"]), ValueError, r"PER\[1\] needs input 1, but there are inputs 0 to 0"),
         (lambda: grid(extra="SE"), TypeError, "extra must be a sequence"),
-        (lambda: grid(n_inputs=0), ValueError, "n_inputs must be a whole number from 1; got 0"),
+        (lambda: grid(n_inputs=0), ValueError, "n_inputs must be a positive whole number; got 0"),
         (lambda: SE.neighbours([]), ValueError, "bases is empty"),
         (lambda: SE.neighbours(["foo"]), ValueError, "unknown kernel 'foo'"),
         (lambda: SE.neighbours(["SE[1]"]), ValueError, r"SE\[1\] needs input 1"),

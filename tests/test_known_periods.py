@@ -29,7 +29,9 @@ def period_prior(gpm, name):
 @pytest.mark.parametrize("x_scale", [None, "unit"])
 def test_a_known_period_is_in_the_units_of_the_inputs(x_scale):
     gpm = pma.composite_gp(MONTHS[:, None], series(12), "LIN + PER * SE + PER0", period=12, x_scale=x_scale)
+    array = pma.composite_gp(MONTHS[:, None], series(12), "LIN + PER * SE + PER0", period=np.array(12), x_scale=x_scale)
     for name in ("PER", "PER0"):
+        assert period_prior(array, name) == period_prior(gpm, name)
         median, sd = period_prior(gpm, name)
         assert_allclose(median * np.broadcast_to(gpm.x_map.scale, 1)[0], 12)
         assert sd == 0.01

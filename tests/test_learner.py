@@ -28,6 +28,11 @@ def learner(learn="function", pool=GRID, **keywords):
     return Learner(model(), learn, pool=pool, **{"random_seed": 1, **keywords})
 
 
+def test_the_best_candidate_is_one_with_a_score():
+    active = learner(criterion=lambda fit, X: np.where(X[:, 0] > 0, X[:, 0], np.nan))
+    assert active.best_score()[0] == GRID.max()
+
+
 def is_in_pool(x, pool=GRID):
     return [int(np.flatnonzero((pool == row).all(1))[0]) for row in np.atleast_2d(x)]
 

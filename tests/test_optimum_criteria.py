@@ -84,7 +84,7 @@ def assert_by_hand(name, gpm, point, X, bounds=None):
     """A public function gives what its paths and dense arithmetic do; returns the scores."""
     kind = KINDS[name]
     found = getattr(pma.active, name)(point, X, model=gpm, bounds=bounds, random_seed=1).to_numpy()
-    scorer = kind(read_domain(bounds, X, gpm.X.shape[1]), random_seed=1).prepare(point, model=gpm)
+    scorer = kind(read_domain(bounds, X, gpm.inputs), random_seed=1).prepare(point, model=gpm)
     expected, tolerance = by_hand(kind, scorer, np.asarray(X, float))
     assert_allclose(found, expected, atol=tolerance, rtol=1e-5)
     return found

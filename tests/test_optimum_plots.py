@@ -250,7 +250,7 @@ def test_axes_that_are_given_are_used():
         (1, {"units": {"heat": "K"}}, "units must be those of 0; got \\['heat'"),
         (1, {"labels": ["a"]}, "labels belong to the rows of a pool"),
         (1, {"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
-        (1, {"n_points": 1}, "n_points must be a whole number of at least 2; got 1"),
+        (1, {"n_points": 1}, "n_points must be a whole number from 2; got 1"),
         (None, {"labels": ["a"]}, "one entry for each of the 30 rows of the pool; got 1"),
     ],
 )

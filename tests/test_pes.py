@@ -39,7 +39,7 @@ def problem(D=2, n=8, *, noise=0.1, lengthscale=0.3, kernel="ExpQuad", seed=0, *
 def criterion(gpm, point, *, bounds=None, pool=None, kind=Pes, **keywords):
     """Prepared at a point."""
     D = len(gpm.inputs)
-    domain = read_domain([(0, 1)] * D if bounds is None and pool is None else bounds, pool, D)
+    domain = read_domain([(0, 1)] * D if bounds is None and pool is None else bounds, pool, list(range(D)))
     made = kind(domain, random_seed=3, **{"n_optima": 8, "n_features": 200, **keywords})
     return made.prepare(point, model=gpm)
 
@@ -582,7 +582,7 @@ def test_gradient_on_an_embedding_agrees_with_central_differences(boundary):
     X = rng.uniform(-1, 1, (10, 6))
     gpm = pma.embedding_gp(X, np.sin(X[:, 0]) + X[:, 1] ** 2, n_components=2, kernel="Matern52", y_scale="standardize")
     theta = np.random.default_rng(3).normal(size=gpm.n_parameters) * 0.5
-    box = read_domain([(-1, 1)] * 6, None, 6)
+    box = read_domain([(-1, 1)] * 6, None, list(range(6)))
     made = Pes(box, n_optima=20, boundary=boundary, random_seed=1).prepare(gpm.unflatten(theta), model=gpm)
     assert 0 < made.diagnostics["n_on_boundary"] < 20
     assert made.diagnostics["n_dropped"] == 0

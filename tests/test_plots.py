@@ -735,6 +735,11 @@ def test_learning_curves():
     assert (ax.get_ylabel(), ax.get_yscale()) == ("rmse (mm)", "log")
 
 
+def test_curves_without_names_are_all_drawn():
+    ax = plots.plot_learning_curves(curves().rmse.drop_vars("method"))
+    assert {text.get_text() for text in ax.texts} == {"0", "1", "2"}
+
+
 def test_one_curve_alone():
     data = curves().nll.isel(split=0, method=0, drop=True)
     ax = plots.plot_learning_curves(data)
@@ -1082,6 +1087,13 @@ def test_wrong_objects_of_kernel_plots_are_refused(parts):
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_labels_of_loadings_increase():
+    X = np.random.default_rng(0).uniform(-1, 1, (12, 3))
+    fit = pma.fit_laplace(pma.embedding_gp(X, X.sum(1) + 0.1 * X[:, 0] ** 2, n_components=1), **QUICK)
+    with pytest.raises(ValueError, match="labels must be 3 increasing numbers"):
+        plots.plot_loadings(fit, labels=[3, 1, 2])
 
 
 def test_loadings_of_inputs_with_names():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_models
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.mixtures import Mixture, mixture
 from pymc_active.predictions.model_average import ModelAverage
 
 # Maxima of sample paths cost seconds; with more inputs, more.
@@ -62,7 +62,7 @@ def read_question(
     minimize: bool,
 ) -> Question:
     """Check the criteria, or choose them. Criteria of the maximum need y that differ."""
-    domain = read_domain(bounds, pool, fit.X.shape[1])
+    domain = read_domain(bounds, pool, fit.gpm.inputs)
     between = isinstance(fit, ModelAverage)
     known = criterion_names("models") if between else criterion_names("moments", "predictions", "maximum")
     if criteria is None:
@@ -88,19 +88,16 @@ class Row(NamedTuple):
     units: str
 
 
-class _Truth:
-    """True utilities of functions of the predictive mixture: over the reference, and over each half of it."""
+type _Pairs = list[tuple[Ensemble, Mixture]]
 
-    def __init__(self, ensembles: Sequence[Ensemble], X: np.ndarray):
-        self.pairs = [(ensemble, mixture(ensemble, X)) for ensemble in ensembles]
-        self.known: dict[tuple, list[np.ndarray]] = {}
 
-    def __call__(self, criterion: MomentCriterion) -> list[np.ndarray]:
-        # How a criterion marginalises a fit has nothing to do with the truth.
-        key = criterion.name, getattr(criterion, "with_noise", None)
-        if key not in self.known:
-            self.known[key] = [criterion.bind(ensemble).value(p) for ensemble, p in self.pairs]
-        return self.known[key]
+def _with_mixtures(ensembles: Iterable[Ensemble], X: np.ndarray) -> _Pairs:
+    return [(ensemble, mixture(ensemble, X)) for ensemble in ensembles]
+
+
+def _true(criterion: MomentCriterion, pairs: _Pairs) -> list[np.ndarray]:
+    """True utilities of a function of the predictive mixture, however it marginalises a fit."""
+    return [criterion.bind(ensemble).value(p) for ensemble, p in pairs]
 
 
 def _parts(ensemble: Ensemble, n: int) -> list[Ensemble]:
@@ -112,7 +109,7 @@ def compare_decisions(fit: Subject, question: Question, reference: Reference, ra
     """The group ``decision`` of :func:`pymc_active.check`."""
     rows: dict[str, Row] = {}
     left_out = {}
-    truth = _Truth(_parts(reference.ensemble, _DRAWS), question.X)
+    pairs = _with_mixtures(_parts(reference.ensemble, _DRAWS), question.X)
     for named in question.criteria:
         name, ours = str(named), question.criterion(named, random_seed)
         try:
@@ -120,7 +117,7 @@ def compare_decisions(fit: Subject, question: Question, reference: Reference, ra
                 raise ValueError("a single sample path has no utility that another source could judge")
             scorer = ours.prepare(fit)
             if isinstance(ours, MomentCriterion):
-                true = truth(ours)
+                true = _true(ours, pairs)
             else:
                 true = _by_halves(named, question, reference, random_seed)
             rows[name] = Row(scorer.score(question.X), true, scorer.units)
@@ -152,21 +149,20 @@ def decide_between(
     """The group ``decision`` of :func:`pymc_active.check`, for several models with ``true`` probabilities (K,)."""
     some = [_parts(references[label].ensemble, _OF_EACH) for label in average]
 
-    def truth(weights: np.ndarray) -> _Truth:
+    def pairs(weights: np.ndarray) -> _Pairs:
         used = np.flatnonzero(weights > _NEGLIGIBLE)
         shares = weights[used] / weights[used].sum()
         columns = zip(*(some[k] for k in used), strict=True)
-        return _Truth([ensemble_of_models(members, shares, 0) for members in columns], question.X)
+        return _with_mixtures((ensemble_of_models(members, shares, 0) for members in columns), question.X)
 
-    by_probability = truth(true)
-    equally = truth(np.where(true > 0, 1.0, 0.0) / np.count_nonzero(true))
-    rows = {}
+    by_probability, rows = pairs(true), {}
     for named in question.criteria:
         criterion = question.criterion(named, None)
         assert isinstance(criterion, MomentCriterion)
         scorer = criterion.prepare(average)
-        true_utilities = (equally if named.name == "committee" else by_probability)(criterion)
-        rows[str(named)] = Row(scorer.score(question.X), true_utilities, scorer.units)
+        # A committee's members have equal votes.
+        judges = pairs((true > 0) / np.count_nonzero(true)) if named.name == "committee" else by_probability
+        rows[str(named)] = Row(scorer.score(question.X), _true(criterion, judges), scorer.units)
     return to_dataset(rows, question.labels)
 
 

@@ -15,9 +15,10 @@ from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import in_fewest_inputs
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
-from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
+from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
@@ -110,9 +111,7 @@ class Epig(Criterion):
     name, units = "epig", "nats"
 
     def __init__(self, targets: np.ndarray, *, draws: int = 32, random_seed: Seed = None):
-        if not isinstance(draws, int | np.integer) or draws < 1:
-            raise ValueError(f"draws must be a positive whole number; got {draws!r}")
-        self.targets, self.draws, self.random_seed = targets, draws, random_seed
+        self.targets, self.draws, self.random_seed = targets, count("draws", draws), random_seed
 
     @override
     def prepare(self, source, *, model=None):
@@ -234,7 +233,7 @@ def rows_among(n_rows: int, n: int = N_TARGETS) -> np.ndarray:
 def _over(
     kind: type[Epig], fit: Any, X_pool: Any, X_target: Any, bounds: Any, model: GPModel | None, draws: int, seed: Any
 ) -> xr.DataArray:
-    gpm = as_ensemble(fit, model=model).gpm
+    gpm = model_of(fit, model)
     if X_target is not None:
         targets = read_inputs(in_order_of(gpm.inputs, X_target, "X_target"), "X_target", inputs=gpm.inputs)
     elif bounds is not None:

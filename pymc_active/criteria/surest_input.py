@@ -59,10 +59,10 @@ def surest_input(fit: Fit, u: Any, bounds: Any) -> np.ndarray:
         raise ValueError("surest_input needs a model with a linear embedding, such as embedding_gp")
     mode = find_modes(fit)
     rows, (d, D) = where
-    low, high = read_bounds(bounds)
+    low, high = read_bounds(bounds, D, fit.gpm.inputs)
     u = read_numbers(u, "u")
-    if u.shape != (d,) or len(low) != D or not np.isfinite(u).all():
-        raise ValueError(f"u must be finite with shape ({d},) and bounds have {D} pairs; got {u!r} and {len(low)}")
+    if u.shape != (d,) or not np.isfinite(u).all():
+        raise ValueError(f"u must be finite with shape ({d},); got {u!r}")
     x_map = fit.gpm.x_map
     low, high = (x_map(end[None])[0] for end in (low, high))
     R = mode.theta[rows].reshape(d, D)

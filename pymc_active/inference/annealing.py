@@ -216,7 +216,7 @@ def _next_level(
 
 
 def _choose_factor(in_noise: np.ndarray, noise: float) -> float:
-    """By how much to divide the additional noise for an effective share of 0.8, by derivatives; infinite for none."""
+    """By how much to divide the additional noise for the effective share, by derivatives; infinite for none."""
     S = len(in_noise)
     if effective(-noise * in_noise) >= _SHARE * S:
         return np.inf

@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
 
 BASE_KERNELS: dict[str, str] = {
@@ -350,8 +351,7 @@ def _sequence(what: str, expressions: Iterable[str | Expression]) -> list[str | 
 
 
 def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
-    if not _is_whole(n_inputs) or n_inputs < 1:
-        raise ValueError(f"n_inputs must be a whole number from 1; got {n_inputs!r}")
+    count("n_inputs", n_inputs)
     choices: dict[Base, None] = {}
     for given in _sequence("bases", bases):
         base = parse(given)

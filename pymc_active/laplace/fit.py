@@ -23,6 +23,7 @@ from pymc_active.laplace.parameter_table import parameter_table
 from pymc_active.models.datatrees import n_affordable
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
@@ -373,8 +374,7 @@ class LaplaceFit(Fit):
 
     def _take(self, n: int, random_seed: Seed) -> np.ndarray:
         """Equally weighted draws z (n, P') from the posterior; the same array again for the same int."""
-        if not isinstance(n, int | np.integer) or n < 2:
-            raise ValueError(f"draws must be a whole number from 2; got {n!r}")
+        count("draws", n, least=2)
         if not isinstance(random_seed, int | np.integer):
             return self._draw_anew(n, np.random.default_rng(random_seed))
         key = int(n), int(random_seed)

@@ -124,7 +124,7 @@ class Pool:
 
     def maximum(self, scorer):
         value = scorer.score(self.X)
-        row = int(np.argmax(value))
+        row = int(np.nanargmax(value))
         return Choice(self.X[row], row, float(value[row]))
 
     def show(self, choices):

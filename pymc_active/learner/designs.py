@@ -8,13 +8,8 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.tables import Bounds, box_or_pool, read_bounds, read_inputs
-
-
-def _check_n(n: Any, name: str = "n") -> int:
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"{name} must be a positive whole number; got {n!r}")
-    return int(n)
 
 
 @checked
@@ -52,7 +47,7 @@ def random_design(
     (3, 2)
     """
     bounds, pool = box_or_pool(bounds_or_pool, bounds, pool)
-    rng, n = np.random.default_rng(random_seed), _check_n(n)
+    rng, n = np.random.default_rng(random_seed), count("n", n)
     if bounds is not None:
         low, high = read_bounds(bounds)
         return rng.uniform(low, high, size=(n, len(low)))
@@ -77,7 +72,7 @@ def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generat
     from scipy.stats import qmc
 
     low, high = read_bounds(bounds)
-    unit = qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(_check_n(n))
+    unit = qmc.LatinHypercube(len(low), rng=np.random.default_rng(random_seed)).random(count("n", n))
     return qmc.scale(unit, low, high)
 
 
@@ -126,7 +121,7 @@ def gradient_design(
            [0.  , 0.49]])
     """
     low, high = read_bounds(bounds)
-    n_centers, D = _check_n(n_centers, "n_centers"), len(low)
+    n_centers, D = count("n_centers", n_centers), len(low)
     if not 0 < radius <= 1:
         raise ValueError(f"radius must be above 0 and at most 1, in half-widths of the box; got {radius!r}")
     rng = np.random.default_rng(random_seed)

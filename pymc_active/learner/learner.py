@@ -32,6 +32,7 @@ from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.arguments import checked
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
+from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
@@ -316,8 +317,7 @@ class Learner(Summarized):
         and a committee's entropies P multiplies the excess over the best measured point; where such an excess or
         another score is negative, it is divided by P. Random points are drawn in proportion to P.
         """
-        if not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive whole number; got {n!r}")
+        count("n", n)
         if n > self.n_left:
             raise ValueError(
                 f"the pool has {self.n_left} candidate(s) left and {n} were asked for; "
@@ -423,8 +423,7 @@ class Learner(Summarized):
         ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
         questions.
         """
-        if not isinstance(n, int | np.integer) or n < 0:
-            raise ValueError(f"n must be a whole number >= 0; got {n!r}")
+        count("n", n, least=0)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:

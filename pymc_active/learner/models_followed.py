@@ -22,6 +22,7 @@ from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
+from pymc_active.support.options import count
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
@@ -303,8 +304,7 @@ def check_following(inference: str, explore_every: int) -> None:
     """Raise a ValueError for options of a learner that no models take."""
     if inference not in METHODS:
         raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
-    if not isinstance(explore_every, int | np.integer) or explore_every < 0:
-        raise ValueError(f"explore_every must be a whole number >= 0; got {explore_every!r}")
+    count("explore_every", explore_every, least=0)
 
 
 def read_subject(

@@ -19,6 +19,7 @@ from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.numbers import coordinate, plus_minus
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
@@ -116,8 +117,7 @@ def find_optimum(
     seed: int,
 ) -> Optimum:
     """Compare a recommended point x (D,), ``shown`` to the user, with the maxima of sample paths."""
-    if not isinstance(n_optima, int | np.integer) or n_optima < 2:
-        raise ValueError(f"n_optima must be a whole number of at least 2; got {n_optima!r}")
+    count("n_optima", n_optima, least=2)
     rng = np.random.default_rng((seed, len(fit.y)))
     with one_blas_thread():
         found = _optima(fit, x, domain, success, minimize, n_optima, min(_HYPERPARAMETERS, n_optima), seed, rng)

@@ -23,7 +23,6 @@ from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.support.options import check_flag
 from pymc_active.support.tables import warn_if_apart
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
@@ -148,7 +147,7 @@ def new_run(
     """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
-    repeat, minimize = check_flag("repeat", repeat), check_flag("minimize", minimize)
+    repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):
         subject = read_subject(gpm, learn, prior, explore_every, inference, max_points)

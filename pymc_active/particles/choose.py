@@ -23,6 +23,7 @@ from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     OutlierWarning,
@@ -152,9 +153,7 @@ def _offer_map(fit: Fit) -> None:
 
 def check_max_points(max_points: int) -> int:
     """The same number; a ValueError if it is not a whole number from 10."""
-    if not isinstance(max_points, int | np.integer) or max_points < _FEWEST_POINTS:
-        raise ValueError(f"max_points must be a whole number from {_FEWEST_POINTS}; got {max_points!r}")
-    return int(max_points)
+    return count("max_points", max_points, least=_FEWEST_POINTS)
 
 
 def warn_of_points_left_out(fit: Fit) -> bool:

@@ -27,6 +27,7 @@ from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space, find_space
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
@@ -271,8 +272,7 @@ class ParticleFit(Fit):
         swarm = self.swarm
         if draws is None:
             return self.ensemble
-        if draws < 2:
-            raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
+        count("draws", draws, least=2)
         seed = 0 if random_seed is None else random_seed
         z = swarm.z[equal_rows(softmax(swarm.log_weights), min(draws, len(swarm.z)), seed)]
         return self._of(Part(self.gpm, swarm.space, z, np.full(len(z), 1 / len(z))))

@@ -16,6 +16,7 @@ from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm, default_particles
 from pymc_active.posterior.full_space import find_space
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
@@ -91,9 +92,7 @@ def check_arguments(gpm: Any, n_particles: Any, what: str) -> int:
         raise TypeError(f"{what} takes a GPModel (see ard_gp and from_marginal); got {type(gpm).__name__}")
     if n_particles is None:
         return default_particles(len(gpm.y))
-    if not isinstance(n_particles, int | np.integer) or n_particles < FEWEST:
-        raise ValueError(f"n_particles must be a whole number from {FEWEST}; got {n_particles!r}")
-    return int(n_particles)
+    return count("n_particles", n_particles, least=FEWEST)
 
 
 def run_smc(

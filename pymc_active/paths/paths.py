@@ -23,6 +23,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
 from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
@@ -245,8 +246,7 @@ def draw_paths(
     True
     """
     for name, number in (("n_paths", n_paths), ("n_features", n_features), ("draws", draws)):
-        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-            raise ValueError(f"{name} must be a positive whole number; got {number!r}")
+        count(name, number)
     if n_features < 2:
         raise ValueError(f"n_features must be at least 2, a cosine and a sine; got {n_features}")
     rng = np.random.default_rng(random_seed)

@@ -44,7 +44,9 @@ def plot_learning_curves(
     ax = new_axes(ax, (6.8, 4.0))
     n = values.n.to_numpy()
     ends: list[tuple[str, float, float, str]] = []
-    for i, method in enumerate(values.method.to_numpy() if "method" in values.coords else [""]):
+    # Without coordinates several methods are numbered.
+    names = values.method.to_numpy() if "method" in values.coords or values.sizes["method"] > 1 else [""]
+    for i, method in enumerate(names):
         color, part = CYCLE[i % len(CYCLE)], values.isel(method=i)
         if part.sizes["split"] > 1:
             low, high = (part.quantile(q, "split").to_numpy() for q in (0.25, 0.75))

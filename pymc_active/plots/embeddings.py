@@ -19,7 +19,7 @@ from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import (
     embedding_draws,
-    principal_rotation,
+    principal_axes,
     relevance,
     subspace_angles,
 )
@@ -52,7 +52,7 @@ def plot_embedding(
     The colour bar is the figure's last Axes. X, y, highlight, number and ax are as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
-    R = principal_rotation(fit) @ fit.gpm.embeddings(fit.center[None])[0]
+    R = principal_axes(fit)
     if X is not None and y is None:
         X = read_inputs(X, "X", inputs=fit.gpm.inputs)
     else:
@@ -172,19 +172,20 @@ def plot_loadings(
 
     check_one_fit(fit, "plot_loadings")
     gpm = fit.gpm
-    mode = principal_rotation(fit) @ gpm.embeddings(fit.center[None])[0]
+    mode = principal_axes(fit)
     shape = mode.shape
     names = gpm.inputs if labels is None else []
     is_named = any(isinstance(name, str) for name in names)
     labels = list(range(shape[1]) if is_named else gpm.inputs if labels is None else labels)
-    if len(labels) != shape[1] or not all(isinstance(label, Real) for label in labels):
+    is_scale = all(isinstance(label, Real) for label in labels) and bool(names or np.all(np.diff(labels) > 0))
+    if len(labels) != shape[1] or not is_scale:
         raise ValueError(f"labels must be {shape[1]} increasing numbers, one for each input; got {labels!r}")
     points = gpm.x_map(read_inputs(fit.X if X is None else X, inputs=gpm.inputs))
     centred = points - points.mean(0)
     spread = np.linalg.norm(centred, axis=0)
     components = centred @ mode.T
     loadings = np.empty((count("draws", draws), *shape))
-    for s, R in enumerate(embedding_draws(fit, None, draws, random_seed)[1]):
+    for s, R in enumerate(embedding_draws(fit, None, draws, random_seed)):
         U = centred @ R.T
         U = U @ orthogonal_procrustes(U, components)[0]
         loadings[s] = U.T @ centred / np.outer(np.linalg.norm(U, axis=0), spread + (spread == 0))

@@ -68,8 +68,7 @@ def plot_map(
             f"plot_map draws models with two inputs; this one has {len(inputs)}: plot_predictions(fit) draws a slice"
         )
     X, y = data_of(fit, X, y)
-    if count("n_points", n_points) < 2:
-        raise ValueError(f"n_points must be at least 2 for a map; got {n_points}")
+    count("n_points", n_points, least=2)
     sides, grid = grid_of(_read_limits(box_of(fit.gpm, X) if limits is None else limits), n_points)
     axes = new_grid((1, 2), figsize or (10.5, 4.3))[0] if axes is None else read_axes(axes, (2,))
     prediction = predict(fit, grid)

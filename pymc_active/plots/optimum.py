@@ -15,6 +15,7 @@ from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
 from pymc_active.predictions.predict import predict
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 
 # Panels side by side, for more than two inputs.
 _ACROSS = 4
@@ -55,10 +56,9 @@ def plot_optimum(
     axes, figsize : as in :mod:`pymc_active.plots`
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
-    if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
-        raise ValueError(f"n_candidates must be a positive whole number; got {n_candidates!r}")
-    if n_points is not None and (not isinstance(n_points, int | np.integer) or n_points < 2):
-        raise ValueError(f"n_points must be a whole number of at least 2; got {n_points!r}")
+    count("n_candidates", n_candidates)
+    if n_points is not None:
+        count("n_points", n_points, least=2)
     names = _axis_labels(optimum.samples.input.to_numpy().tolist(), units)
     height = optimum.fit.gpm.output + (f" ({y_unit})" if y_unit else "")
     if optimum.domain.is_pool:

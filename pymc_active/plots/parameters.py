@@ -16,6 +16,7 @@ from pymc_active.plots.marks import medians
 from pymc_active.plots.style import BLUE, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 
 
 @checked
@@ -37,9 +38,7 @@ def plot_parameters(
     model has no ``noise``, and never matrices such as an embedding's R. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_parameters")
-    if not isinstance(draws, int | np.integer) or draws < 1:
-        raise ValueError(f"draws must be at least 1; got {draws!r}")
-    values = fit.gpm.constrain(fit.draw(draws, random_seed))
+    values = fit.gpm.constrain(fit.draw(count("draws", draws), random_seed))
     posterior = in_chains(fit.gpm, values, np.arange(draws)[None], len(fit.y))
     own = "Laplace" if fit.evidence.by == "laplace" else "particles"
     if var_names is None:

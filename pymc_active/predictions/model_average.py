@@ -330,7 +330,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         kept = np.isfinite(logs)
         values = np.zeros(len(self))
         values[kept] = softmax(power * logs[kept])
-        values[values < negligible * np.sort(values)[-2]] = 0.0
+        values[values < negligible * np.sort(values)[-2:][0]] = 0.0
         other = copy(self)
         other.weights = values / values.sum()
         return other

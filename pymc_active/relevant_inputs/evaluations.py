@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.support.options import check_flag
 from pymc_active.support.tables import LARGEST, read_numbers
 
 _HINT = " (if f takes a single point, pass vectorized=False)"
@@ -39,7 +38,7 @@ def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.nd
     """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,) after another."""
     if not callable(f):
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
-    if check_flag("vectorized", vectorized):
+    if vectorized:
         return f
     return lambda X: [float(np.asarray(f(x), float).reshape(())) for x in X]
 

@@ -10,9 +10,10 @@ import xarray as xr
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.paths import draw_paths
-from pymc_active.structure.relevance import principal_angles, summarize, summary_names
+from pymc_active.structure.relevance import principal_angles, signs, summarize, summary_names
 from pymc_active.structure.sobol import box_of
 from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
 
 # Points of a quasi-random design over the box, as a power of two.
@@ -88,8 +89,7 @@ def active_subspace(
     """
     if not isinstance(source, Fit | Ensemble):
         raise TypeError(f"active_subspace takes a fit or an Ensemble; got {kind_of(source)}")
-    if not isinstance(draws, int | np.integer) or draws < 2:
-        raise ValueError(f"draws must be a whole number from 2; got {draws!r}")
+    count("draws", draws, least=2)
     gpm, D = source.gpm, len(source.gpm.inputs)
     # What the paths keep for their second derivatives.
     gigabytes = draws * _FEATURES / 2 * D**2 / 2 * 8 / 1e9
@@ -115,9 +115,8 @@ def active_subspace(
     values, vectors = np.linalg.eigh(C)
     values, rows = np.maximum(values[:, ::-1], 0.0), vectors[:, :, ::-1].swapaxes(1, 2)
     directions = np.linalg.eigh(C.mean(0))[1][:, ::-1].T
-    # The sign of an eigenvector means nothing: its largest entry is positive.
-    largest = directions[np.arange(D), np.abs(directions).argmax(1)]
-    directions = directions * np.where(largest < 0, -1.0, 1.0)[:, None]
+    # The sign of an eigenvector means nothing.
+    directions = signs(directions) * directions
     shares = values / values.sum(1, keepdims=True)
     worst = np.column_stack([principal_angles(rows[:, :k], directions[:k])[:, 0] for k in range(1, D + 1)])
     found = xr.Dataset(

@@ -33,6 +33,7 @@ from pymc_active.predictions.moments import marginal_moments
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.words import Words, height, mean_function, percent, share_of_variance, slope, trend
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import point_labels, read_inputs
@@ -203,7 +204,8 @@ def decompose(
     thetas = None
     if method == "draws":
         rng = np.random.default_rng(random_seed)
-        thetas = short_chains([expansion], draws, rng) if particles is None else particles[:draws]
+        n = count("draws", draws)
+        thetas = short_chains([expansion], n, rng) if particles is None else particles[:n]
     units = _units(unit, fit.gpm.inputs)
     y_unit = "log y" if is_log else y_unit
     words = Words(expansion, fit.gpm.inputs, units)

@@ -32,6 +32,7 @@ from pymc_active.predictions.predict import predict
 from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, ranking, scores_of
 from pymc_active.structure.growth import Grammar, Growth
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import (
@@ -281,8 +282,7 @@ def compositional_kernel_search(
     if score not in SCORES:
         raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}")
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
-        if not isinstance(number, int | np.integer) or number < 1:
-            raise ValueError(f"{name} must be a positive whole number; got {number!r}")
+        count(name, number)
     n_inputs = values.shape[1]
     base = [kernel for kernel in grid(bases, n_inputs=n_inputs) if isinstance(kernel, Base)]
     cost = None if kernel_cost is None else float(read_numbers(kernel_cost, "kernel_cost"))

@@ -17,6 +17,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.options import count
 from pymc_active.support.tables import read_numbers
 
 # Singular values of a reference below this fraction of the largest span nothing.
@@ -84,42 +85,30 @@ def relevance(
     True
     """
     gpm = _model_of(source, model)
+    if gpm.embedding is not None:
+        embedding_of(gpm)
+    thetas, summary, attrs = _thetas(gpm, source, draws, random_seed), ("summary", "input"), {"ci_prob": ci_prob}
+    found: dict[str, Any] = {}
     if gpm.embedding is None:
-        return _by_lengthscale(gpm, source, draws, random_seed, ci_prob, var_name)
-    gpm, thetas = _draws(source, model, draws, random_seed)
-    R = gpm.embeddings(thetas)
-    rows = _orthonormal_rows(R)
-    return xr.Dataset(
-        {
-            "loading": (("summary", "input"), summarize(with_slope(gpm, thetas, np.linalg.norm(R, axis=1)), ci_prob)),
-            "leverage": (("summary", "input"), summarize(np.square(rows).sum(1), ci_prob)),
-            "unit": ("input", np.broadcast_to(gpm.x_map.scale, R.shape[2:])),
-        },
-        coords={"summary": summary_names, "input": gpm.inputs},
-        attrs={"ci_prob": ci_prob, "n_components": R.shape[1]},
-    )
+        loading = gpm.x_map.scale / _lengthscales(gpm, thetas, var_name)
+    else:
+        R = gpm.embeddings(thetas)
+        loading, attrs["n_components"] = np.linalg.norm(R, axis=1), R.shape[1]
+        found["leverage"] = summary, summarize(np.square(_orthonormal_rows(R)).sum(1), ci_prob)
+    found["unit"] = "input", np.broadcast_to(gpm.x_map.scale, len(gpm.inputs))
+    found = {"loading": (summary, summarize(with_slope(gpm, thetas, loading), ci_prob)), **found}
+    return xr.Dataset(found, {"summary": summary_names, "input": gpm.inputs}, attrs)
 
 
-def _by_lengthscale(
-    gpm: GPModel, source: Any, draws: int, random_seed: Any, ci_prob: float, var_name: str
-) -> xr.Dataset:
-    """:func:`relevance` of a model with a lengthscale for each input."""
-    thetas, D = _thetas(gpm, source, draws, random_seed), gpm.X.shape[1]
-    drawn = gpm.constrain(thetas)
+def _lengthscales(gpm: GPModel, thetas: np.ndarray, var_name: str) -> np.ndarray:
+    """One for each input, (S, D), in the user's units."""
+    drawn, D = gpm.constrain(thetas), len(gpm.inputs)
     if var_name not in drawn or drawn[var_name].shape[1:] != (D,):
         raise ValueError(
             f"relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} inputs; the "
             f"model has {', '.join(sorted(drawn))}. Pass var_name=..., or use sobol_indices"
         )
-    loading = with_slope(gpm, thetas, gpm.x_map.scale / drawn[var_name])
-    return xr.Dataset(
-        {
-            "loading": (("summary", "input"), summarize(loading, ci_prob)),
-            "unit": ("input", np.broadcast_to(gpm.x_map.scale, D)),
-        },
-        coords={"summary": summary_names, "input": gpm.inputs},
-        attrs={"ci_prob": ci_prob},
-    )
+    return drawn[var_name]
 
 
 @checked
@@ -157,7 +146,7 @@ def subspace_angles(
     TypeError, ValueError
         As :func:`relevance`; for a reference of the wrong width or without a direction.
     """
-    R = embedding_draws(source, model, draws, random_seed)[1]
+    R = embedding_draws(source, model, draws, random_seed)
     rows = _orthonormal_rows(R)
     D = R.shape[2]
     what = "the reference"
@@ -206,25 +195,14 @@ def embedding_draws(
     model: GPModel | None,
     draws: int,
     random_seed: int | np.random.Generator | None,
-) -> tuple[GPModel, np.ndarray]:
-    """The model and draws of its R / lengthscale, (draws, d, D), each up to a rotation.
+) -> np.ndarray:
+    """Draws of R / lengthscale, (draws, d, D), each up to a rotation.
 
     Unless R is large, those of a fit expanded at QR span the same subspaces as those of a fit expanded at R.
     """
-    gpm, thetas = _draws(source, model, draws, random_seed)
-    return gpm, gpm.embeddings(thetas)
-
-
-def _draws(
-    source: Fit | Ensemble | xr.DataTree,
-    model: GPModel | None,
-    draws: int,
-    random_seed: int | np.random.Generator | None,
-) -> tuple[GPModel, np.ndarray]:
-    """The model of an embedding and draws of its parameters, (draws, P)."""
     gpm = _model_of(source, model)
     embedding_of(gpm)
-    return gpm, _thetas(gpm, source, draws, random_seed)
+    return gpm.embeddings(_thetas(gpm, source, draws, random_seed))
 
 
 def _model_of(source: Any, model: GPModel | None) -> GPModel:
@@ -239,9 +217,8 @@ def _model_of(source: Any, model: GPModel | None) -> GPModel:
 
 def _thetas(gpm: GPModel, source: Any, draws: int, random_seed: Any) -> np.ndarray:
     """Draws (draws, P) of a fit or a weighted ensemble; all of a trace."""
+    draws = count("draws", draws)
     if isinstance(source, Fit):
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1; got {draws}")
         return source.draw(draws, random_seed)
     ensemble = as_ensemble(source, model=gpm)
     thetas = ensemble.thetas
@@ -264,14 +241,17 @@ def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
     return found
 
 
-def principal_rotation(fit: Fit) -> np.ndarray:
-    """The orthogonal (d, d) matrix that turns R to its principal axes, with the largest weight of each positive."""
+def principal_axes(fit: Fit) -> np.ndarray:
+    """R / lengthscale (d, D) at the fit's centre, turned to the principal axes of R."""
     where, shape = embedding_of(fit.gpm)
     R = fit.center[where].reshape(shape)
     left = np.linalg.svd(R, full_matrices=False)[0]
-    turned = left.T @ R
-    largest = turned[np.arange(len(turned)), np.abs(turned).argmax(1)]
-    return np.where(largest < 0, -1.0, 1.0)[:, None] * left.T
+    return (signs(left.T @ R) * left.T) @ fit.gpm.embeddings(fit.center[None])[0]
+
+
+def signs(rows: np.ndarray) -> np.ndarray:
+    """Signs (k, 1) that make the largest entry of each row (k, D) positive."""
+    return np.where(rows[np.arange(len(rows)), np.abs(rows).argmax(1)] < 0, -1.0, 1.0)[:, None]
 
 
 summary_names = ["mean", "median", "lower", "upper"]

@@ -14,7 +14,7 @@ from pymc_active.paths import PosteriorPaths, draw_paths
 from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
-from pymc_active.support.arguments import kind_of
+from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.options import count
 from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_inputs
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
@@ -29,6 +29,7 @@ _DEPENDENT = 1e-4
 _TINY = 1e-9
 
 
+@checked
 def sobol_indices(
     source: Fit | Ensemble | Fits,
     *,

@@ -43,7 +43,7 @@ def plus_minus(value: float, sd: float, digits: int = 1) -> str:
     """
     if not sd > 0:
         return f"{value:.4g}"
-    if not np.isfinite(sd):
+    if not np.isfinite(sd) or not np.isfinite(value):
         return f"{value:.4g} ± {sd:.{digits}g}"
     decimals = digits - 1 - int(np.floor(np.log10(sd)))
     exponent = int(np.floor(np.log10(max(abs(value), sd))))

@@ -1,4 +1,4 @@
-"""Check options: flags that Python would silently convert, and numbers that must be positive."""
+"""Check options: whole numbers, and numbers that must be positive."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ import numpy as np
 _SMALLEST, _LARGEST = 1e-150, 1e150
 
 
-def check_flag(name: str, value: Any) -> bool:
-    """The value as a bool; a TypeError unless it is one, because text such as "no" would count as true."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {value!r}")
-    return bool(value)
-
-
-def count(name: str, value: Any, most: int | None = None) -> int:
-    """The whole number; anything below 1 or above ``most`` is refused by name."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1 or (most and value > most):
-        up_to = f" from 1 to {most}" if most else ""
-        raise ValueError(f"{name} must be a positive whole number{up_to}; got {value!r}")
+def count(name: str, value: Any, most: int | None = None, least: int = 1) -> int:
+    """The whole number; anything below ``least`` or above ``most`` is refused by name."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least or (most and value > most):
+        limits = f" from {least}" * (least != 1 or most is not None) + (f" to {most}" if most else "")
+        raise ValueError(f"{name} must be a {'positive ' * (least == 1)}whole number{limits}; got {value!r}")
     return int(value)
 
 

@@ -19,6 +19,7 @@ from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_pa
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of, models_of
 from pymc_active.predictions.ensembles import Source
+from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
 
@@ -91,8 +92,7 @@ class OptimumCriterion(Criterion):
         if method not in ("draws", "map"):
             raise ValueError(f"method must be 'draws' or 'map'; got {method!r}")
         for name, value in (("n_optima", n_optima), ("n_features", n_features), ("draws", n_hyperparameters)):
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a positive whole number; got {value!r}")
+            count(name, value)
         self.domain, self.minimize = domain, minimize
         self.n_optima, self.n_features, self.n_hyperparameters = n_optima, n_features, n_hyperparameters
         self._n_gps = min(n_hyperparameters, n_optima)
@@ -179,7 +179,7 @@ def score_or_maximize(
     """Score a pool of any kind, or maximise over the box if there is no pool; a ValueError if all y are equal."""
     gpm = model_of(source, model)
     X_pool = in_order_of(gpm.inputs, X_pool, "X_pool")
-    criterion = kind(read_domain(bounds, X_pool, len(gpm.inputs), gpm.inputs), **keywords)
+    criterion = kind(read_domain(bounds, X_pool, gpm.inputs), **keywords)
     ensemble = criterion.ensemble(source, model)
     # A learner that asks for several points imagines answers, which may be equal.
     check_data(ensemble.y)

@@ -28,17 +28,17 @@ class Domain(NamedTuple):
         return self.pool is not None
 
 
-def read_domain(bounds: Any, X_pool: Any, width: int, inputs: Sequence | None = None) -> Domain:
+def read_domain(bounds: Any, X_pool: Any, inputs: Sequence) -> Domain:
     """A box if there are bounds, else the rows of a pool; a ValueError for neither, or bounds that do not fit."""
     if bounds is not None:
         if X_pool is not None and not is_lazy(X_pool):
-            read_inputs(X_pool, "X_pool", width)
-        return Domain(*read_bounds(bounds, width, inputs))
+            read_inputs(X_pool, "X_pool", inputs=inputs)
+        return Domain(*read_bounds(bounds, len(inputs), inputs))
     if X_pool is None:
         raise ValueError("say where the maximum is looked for: pass bounds=[(low, high), ...], a pool, or both")
     if is_lazy(X_pool):
         raise ValueError("the maximum is not looked for in a lazy pool: pass bounds=[(low, high), ...] as well")
-    return Domain(pool=read_inputs(X_pool, "X_pool", width))
+    return Domain(pool=read_inputs(X_pool, "X_pool", inputs=inputs))
 
 
 def best_inside(gp: ConditionedGP, domain: Domain) -> float:

@@ -13,6 +13,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.threads import one_blas_thread
 
 # Cells of the grid that a joint Gaussian is drawn over, and draws at a time.
@@ -65,12 +66,11 @@ def pes_ground_truth(
     out may differ from the others. Compare ranks, and differences with the standard error.
     """
     width = len(gpm.inputs)
-    domain = read_domain(bounds, None, width)
+    domain = read_domain(bounds, None, gpm.inputs)
     if not isinstance(n_grid, int | np.integer) or n_grid < 2 or n_grid**width > _MOST_CELLS:
         raise ValueError(f"n_grid must be at least 2, with n_grid ** {width} <= {_MOST_CELLS} cells; got {n_grid!r}")
     for name, value, least in (("draws", draws, 1), ("fewest", fewest, _FEWEST)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+        count(name, value, least=least)
     [gp] = conditioned_gps(ensemble_of(point, gpm), minimize=minimize)
     check_data(gpm.y)
     rng = np.random.default_rng(random_seed)
