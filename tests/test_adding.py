@@ -97,14 +97,6 @@ class ImportanceFit(Fit):
     def weights(self):
         return softmax(self.logs)
 
-    @property
-    def log_evidence(self):
-        return float(logsumexp(self.logs) - np.log(len(self.logs)))
-
-    @property
-    def log_evidence_error(self):
-        return float(np.sqrt(np.square(self.weights).sum() - 1 / len(self.logs)))
-
     @classmethod
     def to(cls, gpm, draws, rng):
         return cls(gpm, (gpm.X, gpm.y), draw_prior(gpm, gpm.posterior(), draws, rng))
@@ -121,11 +113,8 @@ class ImportanceFit(Fit):
 
     @property
     def evidence(self):
-        return Evidence(self.log_evidence, self.log_evidence_error, "importance")
-
-    @property
-    def is_doubtful(self):
-        return self.log_evidence_error > 0.5
+        error = np.sqrt(np.square(self.weights).sum() - 1 / len(self.logs))
+        return Evidence(float(logsumexp(self.logs) - np.log(len(self.logs))), float(error), "importance")
 
     @property
     def center(self):

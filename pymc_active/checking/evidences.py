@@ -18,7 +18,7 @@ ESTIMATORS = ("fit", "reference")
 def compare_evidences(fit: Subject, reference: Reference) -> xr.Dataset:
     """The group ``evidence`` of :func:`pymc_active.check`."""
     own = fit.evidence
-    values, errors = (own.value, reference.log_evidence), (own.error, reference.log_evidence_error)
+    values, errors = (own.value, reference.evidence.value), (own.error, reference.evidence.error)
     return xr.Dataset(
         {"log_evidence": ("estimator", list(values)), "standard_error": ("estimator", list(errors))},
         coords={"estimator": list(ESTIMATORS)},

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Part, ensemble_of_draws
+from pymc_active.inference.evidence import UNKNOWN, Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.traces import trace_thetas
@@ -25,14 +26,13 @@ _LONGER = 16
 class Reference(NamedTuple):
     """What serves as truth.
 
-    ``kind`` is "run", "trace" or "fit"; ``log_evidence`` is NaN where it is unknown, as of a trace; ``doubts`` are what
+    ``kind`` is "run", "trace" or "fit"; that of a trace has no ``evidence``; ``doubts`` are what
     is doubtful about a run or fit, in words; ``source`` is the run, trace or fit itself.
     """
 
     kind: str
     ensemble: Ensemble
-    log_evidence: float = np.nan
-    log_evidence_error: float = np.nan
+    evidence: Evidence = UNKNOWN
     doubts: tuple[str, ...] = ()
     source: Any = None
 
@@ -81,9 +81,9 @@ def make_reference(
     if reference is None:
         reference = _longer_run(fit, n_particles, np.random.default_rng(seed), progressbar)
     if isinstance(reference, Ensemble):
-        return Reference(kind, reference, reference.evidence.value, reference.evidence.error)
-    evidence, doubts = reference.evidence, tuple(reference.diagnostics["warnings"])
-    return Reference(kind, reference.reference_draws(seed), evidence.value, evidence.error, doubts, reference)
+        return Reference(kind, reference, reference.evidence)
+    doubts = tuple(reference.diagnostics["warnings"])
+    return Reference(kind, reference.reference_draws(seed), reference.evidence, doubts, reference)
 
 
 def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator, progressbar: bool) -> Subject:

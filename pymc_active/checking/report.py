@@ -145,7 +145,7 @@ def check(
         raise TypeError(f"check takes a fit (see pma.fit), an Ensemble or several fits; got {kind_of(fit)}")
     one = next(iter(members.values()))
     # A longer run has the same likelihood, so that the comparison says nothing about it.
-    if isinstance(fit, Fit) and one.gpm.y_map.is_renewed:
+    if isinstance(fit, Fit):
         offer_output_map(fit)
     inputs = one.gpm.inputs
     check_arguments(one.gpm, n_particles, "check")

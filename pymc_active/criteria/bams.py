@@ -126,8 +126,7 @@ class Bams(MomentCriterion):
 
     @override
     def partials(self, p):
-        in_mean, in_variance = mixture_information_gradient(p.means, _of_observations(p), p.weights, p.owner)
-        return in_mean, in_variance, np.zeros_like(in_variance)
+        return mixture_information_gradient(p.means, _of_observations(p), p.weights, p.owner)
 
 
 class Committee(MomentCriterion):
@@ -145,8 +144,7 @@ class Committee(MomentCriterion):
 
     @override
     def partials(self, p):
-        in_mean, in_variance = mixture_entropy_gradient(p.means, _of_observations(p), p.weights)
-        return in_mean, in_variance, np.zeros_like(in_variance)
+        return mixture_entropy_gradient(p.means, _of_observations(p), p.weights)
 
 
 def _of_observations(p: Mixture) -> np.ndarray:

@@ -6,7 +6,7 @@ Both are immutable, so a score depends on the source and its own candidate only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, override
 
 import numpy as np
@@ -105,8 +105,8 @@ class MomentCriterion(Criterion):
         """At m points, (m,)."""
 
     @abstractmethod
-    def partials(self, p: Mixture) -> Partials:
-        """Derivatives in the components' means, variances and conditional variances, (S, m) each."""
+    def partials(self, p: Mixture) -> Sequence[np.ndarray]:
+        """Derivatives in the components' means, variances and, if it has any, conditional variances, (S, m) each."""
 
 
 class MatchedCriterion(MomentCriterion):
@@ -125,7 +125,7 @@ class MatchedCriterion(MomentCriterion):
         mean, variance = mixture_moments(p.means, p.variances, p.weights)
         _, in_mean, in_variance = self.of_moments(mean, variance)
         in_variance = p.weights[:, None] * in_variance
-        return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - mean), in_variance, 0 * in_variance
+        return p.weights[:, None] * in_mean + 2 * in_variance * (p.means - mean), in_variance
 
 
 class MomentScorer(Scorer):
@@ -147,7 +147,7 @@ class MomentScorer(Scorer):
             if found is None:
                 return None
             p, inputs = found
-            pairs = zip(self.criterion.partials(p), inputs, strict=True)
+            pairs = zip(self.criterion.partials(p), inputs, strict=False)
             return self.criterion.value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
     @override

@@ -140,7 +140,7 @@ class ExpectedImprovement(MatchedCriterion):
             return super().partials(p)
         sd, z, each = self._improvement(p.means, np.maximum(p.variances, rounding(p)))
         share = p.weights[:, None] * np.exp(each - logsumexp(each, axis=0, b=p.weights[:, None]))
-        return *self._slopes(share, sd, z), np.zeros_like(sd)
+        return self._slopes(share, sd, z)
 
 
 def log_h(z: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_active.inference.hmc import Places, trajectories
+from pymc_active.inference.hmc import Places, trajectories, where
 from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
@@ -89,19 +89,11 @@ class Particles:
 
     def where(self, accepted: np.ndarray, other: Particles) -> Particles:
         """``other`` where accepted (S,), else these."""
-        column = accepted[:, None]
-        (value, gradient, in_noise), (value_, gradient_, in_noise_) = self.likelihoods, other.likelihoods
-        return Particles(
-            np.where(column, other.z, self.z),
-            np.where(accepted, other.log_prior, self.log_prior),
-            np.where(column, other.prior_gradient, self.prior_gradient),
-            Likelihoods(
-                np.where(accepted, value_, value),
-                np.where(column, gradient_, gradient),
-                np.where(accepted, in_noise_, in_noise),
-            ),
-            self.ancestors,
+        new, old = (
+            (one.z, one.log_prior, one.prior_gradient, *one.likelihoods, self.ancestors) for one in (other, self)
         )
+        z, log_prior, prior_gradient, *likelihoods, ancestors = where(accepted, new, old)
+        return Particles(z, log_prior, prior_gradient, Likelihoods(*likelihoods), ancestors)
 
 
 class Mover:

@@ -136,12 +136,12 @@ class Ensemble:
         center = self.center if gpm is self.gpm else parts[0].space.lift(parts[0].z[0])
         return replace(self, parts=parts, gpm=gpm, center=center, evidence=UNKNOWN)
 
-    def first(self, n: int) -> Ensemble:
+    def first(self, n: int, random_seed: Seed = 0) -> Ensemble:
         """Equally weighted draws of each model: the first n, or n by their weights where these differ."""
         parts = []
         for part in self.parts:
             if not part.local:
-                z = part.z[equal_rows(part.within, n, 0)]
+                z = part.z[equal_rows(part.within, n, random_seed)]
                 part = part._replace(z=z, within=_equal(len(z)))
             parts.append(part)
         return replace(self, parts=tuple(parts))

@@ -59,14 +59,14 @@ class Fit(Summarized, ABC):
         return self.data[1]
 
     @property
-    @abstractmethod
     def log_evidence(self) -> float:
         """Log p(y), nats."""
+        return self.evidence.value
 
     @property
-    @abstractmethod
     def log_evidence_error(self) -> float:
         """Standard error of :attr:`log_evidence`, nats; NaN if it is not known."""
+        return self.evidence.error
 
     @property
     @abstractmethod
@@ -88,9 +88,9 @@ class Fit(Summarized, ABC):
         """The log evidence of the model, its standard error, and how it was obtained."""
 
     @property
-    @abstractmethod
     def is_doubtful(self) -> bool:
-        """Whether the evidence and the draws may be wrong."""
+        """Whether the evidence and the draws may be wrong, as ``diagnostics["warnings"]`` says."""
+        return bool(self.diagnostics["warnings"])
 
     @property
     def evidence_is_poor(self) -> bool:

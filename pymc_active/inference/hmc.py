@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,10 +75,9 @@ def trajectories(
         change = value - 0.5 * np.square(momentum).sum(1) - energy
         probability = np.where(np.isfinite(change), np.exp(np.minimum(change, 0.0)), 0.0)
     accepted = uniform < probability
-    column = accepted[:, None]
-    places = Places(
-        np.where(column, z, start.z),
-        np.where(accepted, value, start.value),
-        np.where(column, gradient, start.gradient),
-    )
-    return Moved(places, probability, accepted)
+    return Moved(Places(*where(accepted, (z, value, gradient), start)), probability, accepted)
+
+
+def where(accepted: np.ndarray, new: Sequence[np.ndarray], old: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Arrays over particles (S, ...): the rows of ``new`` where accepted (S,), else those of ``old``."""
+    return [np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(new, old, strict=True)]

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from pymc_active.kernels.node import Lines, Node, Pairs
+from pymc_active.kernels.node import Lines, Node
 from pymc_active.kernels.polynomials import combine
 from pymc_active.kernels.spectra import Term
 
@@ -20,14 +20,14 @@ class Add(Node):
         self.parts = list(parts)
 
     def at(self, theta, X, Z=None):
-        return _AddAt([part.at(theta, X, Z) for part in self.parts])
+        return _Added([part.at(theta, X, Z) for part in self.parts])
 
     def diagonal(self, theta, X):
         parts = [part.diagonal(theta, X) for part in self.parts]
         return sum(value for value, _ in parts), [t for _, tangents in parts for t in tangents]
 
     def batch(self, thetas, pairs):
-        return _AddBatch(self, thetas, pairs)
+        return _Added([part.batch(thetas, pairs) for part in self.parts])
 
     def lines(self, theta, a, b):
         return _CombinedLines([part.lines(theta, a, b) for part in self.parts], is_sum=True)
@@ -36,7 +36,9 @@ class Add(Node):
         return [term for part in self.parts for term in part.terms(theta, n_inputs)]
 
 
-class _AddAt:
+class _Added:
+    """At pairs of rows, or among the data for many particles."""
+
     def __init__(self, children):
         self.children = children
         self.K = reduce(np.add, (child.K for child in children))
@@ -54,15 +56,6 @@ class _AddAt:
         return sum(child.curvature(W) for child in self.children)
 
 
-class _AddBatch:
-    def __init__(self, node: Add, thetas: np.ndarray, pairs: Pairs):
-        self.parts = [part.batch(thetas, pairs) for part in node.parts]
-        self.K = reduce(np.add, (part.K for part in self.parts))
-
-    def pullback(self, W):
-        return sum(part.pullback(W) for part in self.parts)
-
-
 class Multiply(Node):
     """A product of two nodes."""
 
@@ -72,7 +65,7 @@ class Multiply(Node):
         self.parts = [f for side in (left, right) for f in (side.parts if isinstance(side, Multiply) else (side,))]
 
     def at(self, theta, X, Z=None):
-        return _MultiplyAt(self, self.left.at(theta, X, Z), self.right.at(theta, X, Z))
+        return _Multiplied(self.left.at(theta, X, Z), self.right.at(theta, X, Z))
 
     def diagonal(self, theta, X):
         a, da = self.left.diagonal(theta, X)
@@ -80,7 +73,7 @@ class Multiply(Node):
         return a * b, [(i, t * b) for i, t in da] + [(i, a * t) for i, t in db]
 
     def batch(self, thetas, pairs):
-        return _MultiplyBatch(self, thetas, pairs)
+        return _Multiplied(self.left.batch(thetas, pairs), self.right.batch(thetas, pairs))
 
     def lines(self, theta, a, b):
         return _CombinedLines([part.lines(theta, a, b) for part in self.parts], is_sum=False)
@@ -92,9 +85,9 @@ class Multiply(Node):
         return [reduce(multiply, chosen) for chosen in product(*(part.terms(theta, n_inputs) for part in self.parts))]
 
 
-class _MultiplyAt:
-    def __init__(self, node, left, right):
-        self.node, self.left, self.right = node, left, right
+class _Multiplied:
+    def __init__(self, left, right):
+        self.left, self.right = left, right
         self.K = left.K * right.K
 
     def input_pullback(self, W):
@@ -117,15 +110,6 @@ class _MultiplyAt:
                 H[i, j] += value
                 H[j, i] += value
         return H
-
-
-class _MultiplyBatch:
-    def __init__(self, node: Multiply, thetas: np.ndarray, pairs: Pairs):
-        self.left, self.right = node.left.batch(thetas, pairs), node.right.batch(thetas, pairs)
-        self.K = self.left.K * self.right.K
-
-    def pullback(self, W):
-        return self.left.pullback(W * self.right.K) + self.right.pullback(W * self.left.K)
 
 
 class _CombinedLines:

@@ -101,11 +101,6 @@ class LaplaceFit(Fit):
         """
         return self.best.log_evidence
 
-    @property
-    def log_evidence_error(self) -> float:
-        """NaN: the error of Laplace's approximation is not known."""
-        return np.nan
-
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
         """How the search went, curvature, symmetries and numerics of the highest mode, and what is doubtful."""

@@ -106,7 +106,7 @@ class Current:
             return
         warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful]
         # A slip would call for a map, too.
-        if fit.gpm.y_map.is_renewed and not self.outliers:
+        if not self.outliers:
             warnings.append(offer_output_map)
         self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 

@@ -14,7 +14,7 @@ from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.learner.designs import gradient_design, latin_hypercube
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
-from pymc_active.learner.models_followed import FollowedModels, check_following, read_subject
+from pymc_active.learner.models_followed import FollowedModels, read_subject
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
@@ -48,7 +48,6 @@ class FirstDesign:
         inference: str,
         random_seed: int,
     ):
-        check_following(inference, 0)
         if function is None and learn == "model":
             raise ValueError("learn='model' compares models: pass at least two, or a function (X, y) -> list of models")
         self.function, self.inputs, self.learn, self.inference = function, inputs, learn, inference

@@ -17,12 +17,11 @@ from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, log_prior, on_inputs
 from pymc_active.learner.track import Track
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.choose import METHODS, check_max_points
+from pymc_active.particles.choose import check_max_points
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
-from pymc_active.support.options import count
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
@@ -300,18 +299,10 @@ def _check_model(gpm: Any) -> None:
         raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")
 
 
-def check_following(inference: str, explore_every: int) -> None:
-    """Raise a ValueError for options of a learner that no models take."""
-    if inference not in METHODS:
-        raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
-    count("explore_every", explore_every, least=0)
-
-
 def read_subject(
     gpm: Any, learn: str, prior: Prior, explore_every: int, inference: str, max_points: int | None = None
 ) -> FollowedModels:
     """The models that a learner follows, checked against its goal."""
-    check_following(inference, explore_every)
     if max_points is not None:
         check_max_points(max_points)
         if not isinstance(gpm, GPModel) or inference == "laplace" or not gpm.shapes:

@@ -21,8 +21,10 @@ from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subject
 from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.options import count
 from pymc_active.support.tables import warn_if_apart
 from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
@@ -147,6 +149,9 @@ def new_run(
     """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
+    if inference not in METHODS:
+        raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
+    count("explore_every", explore_every, least=0)
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):

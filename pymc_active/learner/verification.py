@@ -131,8 +131,8 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int) -> tuple[Verdict, Any]:
     reference = make_reference(fit, None, _LONGER * default_particles(len(fit.y)), seed)
     compared = compare_predictions(fit, X, np.arange(len(X)), mixture(reference.ensemble, X), None)
     loss = float((compared.nll[0] - compared.true_nll).mean())
-    error = float(np.hypot(fit.log_evidence_error, reference.log_evidence_error))
-    difference = fit.evidence.value - reference.log_evidence
+    error = float(np.hypot(fit.log_evidence_error, reference.evidence.error))
+    difference = fit.evidence.value - reference.evidence.value
     replaced = loss > WORSE and not misses_mass(difference, error)
     # A model without free parameters is its own reference.
     return Verdict(loss, difference, error, replaced and reference.source is not fit), reference.source

@@ -16,11 +16,12 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import Rescaled
 from pymc_active.kernels.node import Node
 from pymc_active.models.parameters import Parameters
-from pymc_active.models.recipe import write_recipe
+from pymc_active.models.recipe import write_prior, write_scale
 from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
+from pymc_active.support.labels import write_label
 from pymc_active.support.scaling import Affine, Scale, fit_scale, penalties, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
@@ -294,10 +295,23 @@ class Blueprint(ModelSource):
     def recipe(self):
         if self._has_more:
             raise ValueError("its PyMC model has more in it than the builder put there")
-        maps = self.x_map, self.y_map
-        return write_recipe(
-            self.builder, self.options, self.mean, self.priors, self.inputs, self.label, *maps, self.box
-        )
+        if not isinstance(self.mean, str):
+            raise ValueError(f"its mean is a {type(self.mean).__name__} object")
+        priors = self.priors
+        if isinstance(priors, dict):
+            priors = {name: write_prior(name, prior) for name, prior in priors.items()}
+        return {
+            "builder": self.builder,
+            "options": self.options,
+            "mean": self.mean,
+            "priors": priors,
+            "inputs": [write_label(label) for label in self.inputs],
+            "label": self.label,
+            "x_scale": write_scale(self.x_map),
+            "y_scale": write_scale(self.y_map),
+            "is_renewed": self.y_map.is_renewed,
+            "box": None if self.box is None else [end.tolist() for end in self.box],
+        }
 
     def _add_mean_parameters(self) -> None:
         if isinstance(self.mean, pm.gp.mean.Mean):

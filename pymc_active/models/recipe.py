@@ -11,7 +11,7 @@ import pymc as pm
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
 
-from pymc_active.support.labels import read_label, write_label
+from pymc_active.support.labels import read_label
 from pymc_active.support.scaling import Affine
 
 # The distributions that a recipe can name. PyMC writes others as more than one random variable.
@@ -26,33 +26,6 @@ _FAMILIES: dict[str, Any] = {
 _NAMES = {type(family.rv_op): name for name, family in _FAMILIES.items()}
 
 
-def write_recipe(
-    builder: str,
-    options: dict[str, Any],
-    mean: Any,
-    priors: Any,
-    inputs: list,
-    label: str | None,
-    x_map: Affine,
-    y_map: Affine,
-    box: tuple[np.ndarray, np.ndarray] | None,
-) -> dict[str, Any]:
-    """The call of a builder, with frozen scales and its own ``options``, as JSON values.
-
-    A ValueError if the mean or a prior is more than a name with numbers.
-    """
-    if not isinstance(mean, str):
-        raise ValueError(f"its mean is a {type(mean).__name__} object")
-    if isinstance(priors, dict):
-        priors = {name: _write_prior(name, prior) for name, prior in priors.items()}
-    labels = [write_label(label) for label in inputs]
-    scales: dict[str, Any] = {"x_scale": _write_scale(x_map), "y_scale": _write_scale(y_map)}
-    scales["is_renewed"] = y_map.is_renewed
-    scales["box"] = None if box is None else [end.tolist() for end in box]
-    names = {"inputs": labels, "label": label}
-    return {"builder": builder, "options": options, "mean": mean, "priors": priors, **names, **scales}
-
-
 def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
     """Names of the inputs, and keyword arguments of the builder; TypeError, ValueError or KeyError if malformed."""
     options, priors = dict(recipe["options"]), recipe["priors"]
@@ -63,7 +36,8 @@ def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
     return columns, {"mean": recipe["mean"], "priors": priors, **scales, **options}
 
 
-def _write_scale(scale: Affine) -> list | None:
+def write_scale(scale: Affine) -> list | None:
+    """Shift and scale as JSON; None for the identity."""
     return None if scale.is_identity else [scale.shift.tolist(), scale.scale.tolist()]
 
 
@@ -74,7 +48,8 @@ def _read_scale(scale: list | None, is_renewed: bool) -> Any:
     return Affine(shift, width, is_renewed=True)
 
 
-def _write_prior(name: str, prior: Any) -> dict[str, Any]:
+def write_prior(name: str, prior: Any) -> dict[str, Any]:
+    """A number, or a distribution of numbers by its name, as JSON; a ValueError for any other."""
     if isinstance(prior, Real | np.ndarray):
         return {"value": np.asarray(prior, float).tolist()}
     node = prior.owner

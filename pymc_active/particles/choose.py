@@ -113,23 +113,20 @@ def fit(
     >>> fit.diagnostics["method"]
     'smc'
     """
-    count = check_arguments(gpm, n_particles, "fit")
+    number = check_arguments(gpm, n_particles, "fit")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     rng = np.random.default_rng(random_seed)
     if max_points is not None and check_max_points(max_points) < len(gpm.y):
-        found = _fit_some(
-            gpm,
-            max_points,
-            method=method,
-            n_particles=n_particles,
-            random_seed=rng,
-            progressbar=progressbar,
-            executor=executor,
-            compile_kwargs=compile_kwargs,
-        )
+        some: dict[str, Any] = {"method": method, "n_particles": n_particles, "progressbar": progressbar}
+        some |= {"executor": executor, "compile_kwargs": compile_kwargs}
+        X, y = gpm.X.copy(), gpm.y.copy()
+        rows = informative_rows(gpm, max_points, rng)
+        # Its rows would be those of the points taken.
+        with holding(gpm, X[rows], y[rows]), ignoring(OutlierWarning, OutputScaleWarning):
+            found = replace(fit(gpm, random_seed=rng, **some), n_left_out=len(y) - max_points)
         warn_of_points_left_out(found)
-        _offer_map(found)
+        offer_output_map(found)
         return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
@@ -138,17 +135,12 @@ def fit(
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs
         )
-    found = choose(gpm, count, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
+    found = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
     # A slip would call for a map, too.
     if not warn_of_outlier(found):
-        _offer_map(found)
+        offer_output_map(found)
     return found
-
-
-def _offer_map(fit: Fit) -> None:
-    if fit.gpm.y_map.is_renewed:
-        offer_output_map(fit)
 
 
 def check_max_points(max_points: int) -> int:
@@ -166,16 +158,6 @@ def warn_of_points_left_out(fit: Fit) -> bool:
             PointsLeftOutWarning,
         )
     return left_out > 0
-
-
-def _fit_some(gpm: GPModel, max_points: int, *, random_seed: np.random.Generator, **keywords: Any) -> ParticleFit | Fit:
-    """:func:`fit` to an informative subset of the data."""
-    X, y = gpm.X.copy(), gpm.y.copy()
-    rows = informative_rows(gpm, max_points, random_seed)
-    # Its rows would be those of the points taken.
-    with holding(gpm, X[rows], y[rows]), ignoring(OutlierWarning, OutputScaleWarning):
-        found = fit(gpm, random_seed=random_seed, **keywords)
-    return replace(found, n_left_out=len(y) - max_points)
 
 
 def choose(

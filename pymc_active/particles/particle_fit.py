@@ -15,7 +15,7 @@ import xarray as xr
 from scipy.special import logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
-from pymc_active.inference.ensemble import Ensemble, Part, equal_rows
+from pymc_active.inference.ensemble import Ensemble, Part
 from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
@@ -144,16 +144,6 @@ class ParticleFit(Fit):
 
     kind: ClassVar[str] = "particles"
 
-    @property
-    def log_evidence(self) -> float:
-        """Log p(y), nats."""
-        return self.swarm.log_evidence
-
-    @property
-    def log_evidence_error(self) -> float:
-        """Standard error of the log evidence, nats."""
-        return self.swarm.log_evidence_error
-
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
         """How the particles were made, how many they are, and what is doubtful."""
@@ -167,7 +157,7 @@ class ParticleFit(Fit):
         }
         # What belongs to the last fit that was not an update stays.
         known = fresh | dict(self.made) | own
-        return known | {"warnings": _doubts(known, self.log_evidence_error)}
+        return known | {"warnings": _doubts(known, swarm.log_evidence_error)}
 
     def _summary(self) -> Summary:
         d = self.diagnostics
@@ -232,17 +222,12 @@ class ParticleFit(Fit):
     @property
     def evidence(self) -> Evidence:
         """The log evidence, its standard error, and how it was obtained."""
-        return Evidence(self.log_evidence, self.log_evidence_error, self.diagnostics["method"])
+        return Evidence(self.swarm.log_evidence, self.swarm.log_evidence_error, self.made["method"])
 
     @property
     def has_lost_families(self) -> bool:
         """Whether so few families are left that another run may differ."""
         return self.diagnostics["n_families"] < _FEW_FAMILIES or not self.log_evidence_error <= LARGE_ERROR
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether ``diagnostics["warnings"]`` says that the draws may be wrong."""
-        return bool(self.diagnostics["warnings"])
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_MODES:
@@ -257,9 +242,6 @@ class ParticleFit(Fit):
         """All particles with their weights."""
         swarm = self.swarm
         part = Part(self.gpm, swarm.space, swarm.z, softmax(swarm.log_weights))
-        return self._of(part)
-
-    def _of(self, part: Part) -> Ensemble:
         return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, self.evidence)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
@@ -269,13 +251,10 @@ class ParticleFit(Fit):
         """
         if method not in (None, "draws"):
             return self.modes_found.ensemble_by(method, draws, random_seed)
-        swarm = self.swarm
         if draws is None:
             return self.ensemble
-        count("draws", draws, least=2)
-        seed = 0 if random_seed is None else random_seed
-        z = swarm.z[equal_rows(softmax(swarm.log_weights), min(draws, len(swarm.z)), seed)]
-        return self._of(Part(self.gpm, swarm.space, z, np.full(len(z), 1 / len(z))))
+        most = min(count("draws", draws, least=2), len(self.ensemble))
+        return self.ensemble.first(most, 0 if random_seed is None else random_seed)
 
     def given(self, X, y):
         """The same particles conditioned on other data (user's units), such as imagined outcomes."""

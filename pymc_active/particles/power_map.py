@@ -114,7 +114,9 @@ def _far_from_others(y: np.ndarray) -> int | None:
 
 
 def offer_output_map(fit: Fit) -> bool:
-    """Warn if the data of a fit call for a map, or hold penalties; whether they do."""
+    """Warn if the data of a fit to standardised y call for a map, or hold penalties; whether they do."""
+    if not fit.gpm.y_map.is_renewed:
+        return False
     # All data, since the fit may use some of them only.
     y = fit.gpm.y
     failed = penalties(y)

@@ -27,7 +27,7 @@ class EmbeddedMap:
 
 
 class EmbeddedGP(ConditionedGP):
-    """The process ``gp`` in d inputs, so that covariances cost no more than d inputs do; see :meth:`applies_to`."""
+    """The process ``gp`` in d inputs, so that covariances cost no more than d inputs do."""
 
     def __init__(self, gp: ConditionedGP):
         super().__init__(gp.posterior, gp.theta, gp.sign < 0)
@@ -35,16 +35,6 @@ class EmbeddedGP(ConditionedGP):
         self.source = gp
         self.R = gp.posterior.embedding(gp.theta)
         self.X = gp.X @ self.R.T
-
-    @staticmethod
-    def applies_to(gp: ConditionedGP) -> bool:
-        """Whether d < D and the mean is constant."""
-        posterior = gp.posterior
-        return (
-            isinstance(posterior, EmbeddingPosterior)
-            and posterior.shape[0] < posterior.shape[1]
-            and len(posterior.mean_indices) <= 1
-        )
 
     @property
     def x_map(self):
@@ -72,5 +62,8 @@ class EmbeddedGP(ConditionedGP):
 
 
 def in_fewest_inputs(gp: ConditionedGP) -> ConditionedGP:
-    """The process in embedded inputs, if these are fewer, else the process itself; maps lead there and back."""
-    return EmbeddedGP(gp) if EmbeddedGP.applies_to(gp) else gp
+    """The process in d embedded inputs, if d < D and the mean is constant, else itself; maps lead there and back."""
+    posterior = gp.posterior
+    if not isinstance(posterior, EmbeddingPosterior) or posterior.shape[0] >= posterior.shape[1]:
+        return gp
+    return gp if len(posterior.mean_indices) > 1 else EmbeddedGP(gp)

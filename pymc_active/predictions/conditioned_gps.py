@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_active.inference.ensemble import Ensemble, equal_rows
 from pymc_active.inference.fit import Fit
+from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source, as_ensemble
@@ -42,15 +43,13 @@ def conditioned_gps(
     rng = np.random.default_rng(random_seed)
     if ensemble.n_models > 1:
         # Systematic resampling: a count differs from n times the weight by less than one.
-        places = (np.arange(n) + rng.uniform()) / n
         shares = np.zeros(ensemble.n_models)
         for part in ensemble.parts:
             shares[part.owner] = part.share
-        counts = _systematic(shares, places)
+        owners, counts = np.unique(systematic(shares / shares.sum(), n, rng), return_counts=True)
         return [
             gp
-            for owner, count in enumerate(counts)
-            if count
+            for owner, count in zip(owners.tolist(), counts, strict=True)
             for gp in conditioned_gps(ensemble.of_model(owner), int(count), minimize=minimize, random_seed=random_seed)
         ]
     if len(ensemble) == 1:
@@ -58,9 +57,8 @@ def conditioned_gps(
         gp = ConditionedGP(part.space.source, part.space.lift(part.z)[0], minimize)
         return [gp] if ensemble.method == "point" else [gp] * n
     if len(ensemble.parts) > 1 or ensemble.parts[0].local:
-        counts = _systematic(ensemble.weights, (np.arange(n) + rng.uniform()) / n)
         gps = [ConditionedGP(ensemble.posterior, theta, minimize) for theta in ensemble.thetas]
-        return [gp for gp, count in zip(gps, counts, strict=True) for _ in range(count)]
+        return [gps[row] for row in systematic(ensemble.weights / ensemble.weights.sum(), n, rng)]
     [part] = ensemble.parts
     if ensemble.method == "trace":
         rows = np.unique(((np.arange(n) + 0.5) / n * len(part.z)).astype(int))
@@ -68,12 +66,6 @@ def conditioned_gps(
         rows = equal_rows(part.within, n, rng)
     thetas = part.space.lift(part.z[rows], rng)
     return [ConditionedGP(part.space.source, theta, minimize) for theta in thetas]
-
-
-def _systematic(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """How often each index is chosen at places in [0, 1)."""
-    chosen = np.searchsorted(np.cumsum(weights / weights.sum()), places)
-    return np.bincount(np.minimum(chosen, len(weights) - 1), minlength=len(weights))
 
 
 def model_of(source: Any, model: GPModel | None = None) -> GPModel:

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_active.criteria.maximum.base import OptimizedPaths
 from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.embedded import EmbeddedGP
+from pymc_active.posterior.embedded import EmbeddedGP, in_fewest_inputs
 
 # Movements of u by the free inputs below this fraction of the norm of R are rounding errors.
 _RANK = 1e-8
@@ -21,9 +21,9 @@ def frames(optima: OptimizedPaths) -> tuple[ConditionedGP, PathMaxima, np.ndarra
     the box's image and f rises along its gradient; nothing is known of the others.
     """
     gp, maxima = optima.gp, optima.maxima
-    if not EmbeddedGP.applies_to(gp):
+    view = in_fewest_inputs(gp)
+    if not isinstance(view, EmbeddedGP):
         return gp, maxima, None
-    view = EmbeddedGP(gp)
     R = view.R
     d, S = len(R), len(maxima.X)
     directions, free, slopes = np.empty((d, S, d)), np.zeros((S, d), bool), np.zeros((S, d))
