@@ -10,7 +10,7 @@ import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.classification.success import Success
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
-from pymc_active.criteria.weighted import expected, likely
+from pymc_active.learner.weighted import expected, likely
 
 BOUNDS = [(0.0, 2.0), (-1.0, 1.0)]
 LOW, HIGH = np.array(BOUNDS).T

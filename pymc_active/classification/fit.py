@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
+from pymc_active.classification.latent import APPROXIMATIONS, LatentGaussian, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
@@ -98,16 +98,27 @@ class ProbitFit(Summarized):
         axes = np.sqrt(len(self.theta)) * self._curvature.root.T
         return np.concatenate([self.theta + axes, self.theta - axes])
 
+    @cached_property
+    def members(self) -> list[tuple[np.ndarray, LatentGaussian]]:
+        """Each of :attr:`thetas` with the latent function at the data."""
+        with one_blas_thread():
+            return [(theta, self._posterior.latent(theta)) for theta in self.thetas]
+
     def latent(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent means and variances at m points for each of :attr:`thetas`, (2P, m) each."""
-        thetas, scaled = self.thetas, self.gp.scale(X_new)
-        means, variances = np.empty((2, len(thetas), len(X_new)))
+        scaled = self.gp.scale(X_new)
+        means, variances = np.empty((2, len(self.members), len(X_new)))
         with one_blas_thread():
-            for s, theta in enumerate(thetas):
-                latent = self._posterior.latent(theta)
+            for s, member in enumerate(self.members):
                 for rows in blocks(len(scaled), len(self.X)):
-                    means[s, rows], variances[s, rows] = self._posterior.moments(theta, latent, scaled[rows])
+                    means[s, rows], variances[s, rows] = self._posterior.moments(*member, scaled[rows])
         return means, variances
+
+    def latent_gradients(self, X_new: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Derivatives of :meth:`latent` in the inputs, as the kernel sees them: pairs (m, D) for each member."""
+        scaled = self.gp.scale(X_new)
+        with one_blas_thread():
+            return [self._posterior.moment_gradients(*member, scaled) for member in self.members]
 
     def predict(self, X_new: Any, *, quantiles: Sequence[float] | None = None) -> xr.Dataset:
         """Probability of yes, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.

@@ -12,8 +12,6 @@ from pymc_active.classification.fit import fit_probit
 from pymc_active.classification.model import probit_gp
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.support.scaling import Affine
-from pymc_active.support.tables import blocks
-from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
 # Most experiments fail for a reason, so that the boundary is sharper than under the usual prior: Normal(mean, sd).
@@ -31,12 +29,12 @@ _SMALLEST, _EVEN_ODDS = -100.0, np.log(0.5)
 class Success:
     """Log of P(an experiment at x gives a result), by a GP classifier averaged over its hyperparameters.
 
-    It is fitted to ``n_points`` points X (n, D), of which some ``failed`` (n,). Inputs are scaled from the box between
+    It is fitted to points X (n, D), of which some ``failed`` (n,). Inputs are scaled from the box between
     ``low`` and ``high`` (D,) to [-1, 1].
     """
 
     def __init__(self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int):
-        self.n_points, self._points, half = len(X), (X.tobytes(), failed.tobytes()), (high - low) / 2
+        self._points, half = (X.tobytes(), failed.tobytes()), (high - low) / 2
         self.worked, self._failed = X[~failed], X[failed]
         self._x_map = Affine((low + high) / 2, np.where(half > 0, half, 1.0))
         priors = {"log_outputscale": pm.Normal.dist(*_LOG_OUTPUTSCALE)}
@@ -45,12 +43,10 @@ class Success:
         gp = probit_gp(self._x_map(X), ~failed, mean="constant", priors=priors)
         approximation: Literal["ep", "laplace"] = "ep" if len(X) <= _MOST_POINTS else "laplace"
         # It weighs a criterion, and its values are probabilities however doubtful it is.
-        with ignoring(DoubtfulFitWarning), one_blas_thread():
-            fit = fit_probit(
+        with ignoring(DoubtfulFitWarning):
+            self._fit = fit_probit(
                 gp, approximation=approximation, n_restarts=_RESTARTS, random_seed=random_seed, progressbar=False
             )
-            self._posterior = gp.posterior(approximation)
-            self._members = [(theta, self._posterior.latent(theta)) for theta in fit.thetas]
 
     def is_of(self, X: np.ndarray, failed: np.ndarray) -> bool:
         """Whether it is fitted to these points."""
@@ -58,11 +54,8 @@ class Success:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""
-        scaled, values = self._x_map(X), np.empty(len(X))
-        with one_blas_thread():
-            for rows in blocks(len(X), self.n_points):
-                values[rows] = _mean([log_ndtr(m / np.sqrt(1 + v)) for m, v in self._moments(scaled[rows])])
-        return values
+        means, variances = self._fit.latent(self._x_map(X))
+        return _mean(log_ndtr(means / np.sqrt(1 + variances)))
 
     def is_likely(self, X: np.ndarray) -> np.ndarray:
         """Whether success is at least as likely as failure at points (m, D), or known of them, (m,)."""
@@ -71,21 +64,17 @@ class Success:
 
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and its derivatives in the inputs (m, D)."""
-        scaled, logs, slopes = self._x_map(X), [], []
-        with one_blas_thread():
-            for member, (m, v) in zip(self._members, self._moments(scaled), strict=True):
-                dm, dv = self._posterior.moment_gradients(*member, scaled)
-                z = m / np.sqrt(1 + v)
-                logs.append(log_ndtr(z))
-                hazard = np.exp(-0.5 * (z * z + LOG_2PI) - logs[-1])
-                in_m, in_v = hazard / np.sqrt(1 + v), -0.5 * hazard * z / (1 + v)
-                slopes.append(in_m[:, None] * dm + in_v[:, None] * dv)
+        scaled = self._x_map(X)
+        m, v = self._fit.latent(scaled)
+        in_X, in_X_of_v = np.stack(self._fit.latent_gradients(scaled), axis=1)
+        z = m / np.sqrt(1 + v)
+        logs = log_ndtr(z)
+        hazard = np.exp(-0.5 * (z * z + LOG_2PI) - logs)
+        in_m, in_v = hazard / np.sqrt(1 + v), -0.5 * hazard * z / (1 + v)
+        slopes = in_m[:, :, None] * in_X + in_v[:, :, None] * in_X_of_v
         value = _mean(logs)
         slope = np.einsum("sm,smd->md", softmax(logs, axis=0) * (value > _SMALLEST), slopes)
         return value, self._x_map.pullback(X, slope)
-
-    def _moments(self, scaled: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [self._posterior.moments(*member, scaled) for member in self._members]
 
 
 def _are_among(X: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -96,6 +85,6 @@ def _are_among(X: np.ndarray, points: np.ndarray) -> np.ndarray:
     return found
 
 
-def _mean(logs: list[np.ndarray]) -> np.ndarray:
+def _mean(logs: np.ndarray) -> np.ndarray:
     """Log of the mean probability, from logs (S, m)."""
     return np.maximum(logsumexp(logs, axis=0) - np.log(len(logs)), _SMALLEST)

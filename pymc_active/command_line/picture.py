@@ -16,8 +16,9 @@ from pymc_active.plots.any_result import learner_map, plot
 from pymc_active.plots.axes import legend_above, new_axes, pyplot
 from pymc_active.plots.marks import dots, note, note_on_map
 from pymc_active.plots.measurements import around, band
-from pymc_active.plots.style import BLUE, VERMILION, Z89
+from pymc_active.plots.style import BLUE, VERMILION
 from pymc_active.predictions.predict import predict
+from pymc_active.support.numbers import Z89
 
 # Candidates of a large pool that are drawn, evenly spread over it.
 _MOST = 2000

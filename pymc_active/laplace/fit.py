@@ -179,7 +179,7 @@ class LaplaceFit(Fit):
     @cached_property
     def constrained_point(self) -> dict[str, np.ndarray]:
         """The mode in the user's space: variable name -> array, Deterministics included."""
-        return {name: values[0] for name, values in self.gpm.constrain(self.theta[None]).items()}
+        return self.constrained_center
 
     @property
     def evidence(self) -> Evidence:

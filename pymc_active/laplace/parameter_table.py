@@ -10,9 +10,9 @@ import pandas as pd
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.row_space import RowSpace
+from pymc_active.support.numbers import QUANTILES, Z89
 
 # Half the width of a central 89 % interval of a Gaussian, in sds.
-_Z89 = 1.598193
 # Central differences of smooth functions of order one.
 _STEP = 1e-5
 
@@ -48,10 +48,10 @@ def parameter_table(gpm: GPModel, best: Expansion) -> pd.DataFrame:
             sd = float(np.sqrt(max(gradient @ covariance @ gradient, 0.0)))
             value = float(mode[index])
             if name in positive and value > 0:
-                factor = float(np.exp(_Z89 * sd / value))
+                factor = float(np.exp(Z89 * sd / value))
                 low, high = value / factor, value * factor
             else:
-                low, high = value - _Z89 * sd, value + _Z89 * sd
+                low, high = value - Z89 * sd, value + Z89 * sd
             labels = gpm.inputs if mode.shape == (len(gpm.inputs),) else range(mode.size)
             row = f"{name}[{labels[index[0]]}]" if index else name
             spread = [f"{sd:.2g}", f"{low:.3g} to {high:.3g}"] if gradient.any() else ["0", "fixed"]
@@ -67,7 +67,7 @@ def table_of_draws(gpm: GPModel, thetas: np.ndarray) -> pd.DataFrame:
         for index in np.ndindex(values.shape[1:]):
             labels = gpm.inputs if values.shape[1:] == (len(gpm.inputs),) else range(values.shape[-1])
             row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
-            low, middle, high = np.quantile(one, (0.055, 0.5, 0.945))
+            low, middle, high = np.quantile(one, QUANTILES)
             spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if np.ptp(one) > 0 else ["0", "fixed"]
             rows[row] = [f"{middle:.4g}", *spread]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +19,9 @@ from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 
 # Points of a box closer than this fraction of its sides are the same; those of a batch are apart, if there are others.
 _SAME, _APART = 1e-6, 0.02
+
+
+type Score = Callable[[np.ndarray], np.ndarray]
 
 
 class Choice(NamedTuple):
@@ -70,8 +75,73 @@ def rows_taken(tried: Sequence[Choice], pending: Sequence[Choice] = (), repeat: 
     return sorted({choice.row for choice in (*pending, *(() if repeat else tried)) if choice.row >= 0})
 
 
-class Pool:
-    """Rows of an array or a data frame, each offered once unless ``repeat``."""
+class Rows(ABC):
+    """Rows of a pool, each offered once unless ``repeat``."""
+
+    repeat: bool
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def read(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Rows (k, D)."""
+
+    @abstractmethod
+    def best(self, score: Score, taken: Sequence[int]) -> Choice | None:
+        """The row with the largest score, except those taken; None if all are NaN."""
+
+    @abstractmethod
+    def equal_to(self, X: np.ndarray) -> list[list[int]]:
+        """The rows that are equal to each of the points (k, D)."""
+
+    def n_left(self, tried, pending):
+        return len(self) - len(rows_taken(tried, pending, self.repeat))
+
+    def places(self, n):
+        return self.read(rows_among(len(self), n))
+
+    def choose(self, scorer, tried, pending, rng):
+        taken = rows_taken(tried, pending, self.repeat)
+        if scorer is not None:
+            return self._best(partial(screened, scorer), taken)
+        row = int(rng.integers(len(self) - len(taken)))
+        for earlier in taken:
+            row += earlier <= row
+        return Choice(self.read([row])[0], row, np.nan)
+
+    def maximum(self, scorer):
+        return self._best(scorer.score, ())
+
+    def _best(self, score: Score, taken: Sequence[int]) -> Choice:
+        found = self.best(score, taken)
+        if found is None:
+            raise ValueError("the criterion is NaN for every candidate")
+        return found
+
+    def find(self, X, known=()):
+        offered, rows = set(rows_taken(known)), []
+        for same in self.equal_to(X):
+            row = min(same, key=lambda row: row in offered, default=-1)
+            offered.add(row)
+            rows.append(row)
+        return rows
+
+
+def best_of(X: np.ndarray, start: int, score: Score, taken: Sequence[int]) -> Choice | None:
+    """The best of rows X (m, D) whose numbers begin with ``start``, except those taken; None if all scores are NaN."""
+    rows = np.delete(np.arange(len(X)), [row - start for row in taken if start <= row < start + len(X)])
+    scores = score(X[rows]) if len(rows) else np.empty(0)
+    if np.isnan(scores).all():
+        return None
+    best = int(np.nanargmax(scores))
+    # A view would keep the whole block in memory.
+    return Choice(X[rows[best]].copy(), start + int(rows[best]), float(scores[best]))
+
+
+class Pool(Rows):
+    """Rows of an array or a data frame."""
 
     def __init__(self, pool: Any, inputs: Sequence, repeat: bool):
         pool = in_order_of(inputs, pool, "pool")
@@ -101,46 +171,21 @@ class Pool:
         """Rows that may be offered."""
         return np.delete(np.arange(len(self.X)), rows_taken(tried, pending, self.repeat))
 
-    def n_left(self, tried, pending):
-        return len(self.left(tried, pending))
-
-    def places(self, n):
-        return self.X[rows_among(len(self.X), n)]
+    def read(self, rows):
+        return self.X[rows]
 
     def labels_of(self, rows):
         return self.labels[list(rows)]
 
-    def choose(self, scorer, tried, pending, rng):
-        left = self.left(tried, pending)
-        if scorer is None:
-            row = int(rng.choice(left))
-            return Choice(self.X[row], row, np.nan)
-        X = self.X[left]
-        score = screened(scorer, X)
-        if np.isnan(score).all():
-            raise ValueError("the criterion is NaN for every candidate")
-        best = int(np.nanargmax(score))
-        return Choice(X[best], int(left[best]), float(score[best]))
+    def best(self, score, taken):
+        return best_of(self.X, 0, score, taken)
 
-    def maximum(self, scorer):
-        value = scorer.score(self.X)
-        row = int(np.nanargmax(value))
-        return Choice(self.X[row], row, float(value[row]))
+    def equal_to(self, X):
+        return [np.flatnonzero((self.X == x).all(1)).tolist() for x in X]
 
     def show(self, choices):
         rows = [choice.row for choice in choices]
         return self.X[rows] if self.table is None else self.table.iloc[rows]
-
-    def find(self, X, known=()):
-        offered, rows = np.zeros(len(self.X), bool), []
-        offered[rows_taken(known)] = True
-        for x in X:
-            same = np.flatnonzero((self.X == x).all(1))
-            row = int(same[np.argmin(offered[same])]) if len(same) else -1
-            if row >= 0:
-                offered[row] = True
-            rows.append(row)
-        return rows
 
     def __repr__(self) -> str:
         return f"a pool of {len(self.X)} points"

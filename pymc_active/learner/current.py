@@ -12,13 +12,13 @@ import numpy as np
 from pymc_active.classification.success import Success
 from pymc_active.criteria.base import Criterion, Scorer
 from pymc_active.criteria.screening import prepare, screened
-from pymc_active.criteria.weighted import expected
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Choice, Pool
 from pymc_active.learner.first_design import FirstDesign
 from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.run import Run
 from pymc_active.learner.verification import PLACES, regret_ratio
+from pymc_active.learner.weighted import expected
 from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.outliers import warn_of_outlier
 from pymc_active.particles.power_map import offer_output_map

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from pymc_active.criteria.epig import rows_among
-from pymc_active.criteria.screening import screened
-from pymc_active.learner.candidates import Choice, rows_taken
+from pymc_active.learner.candidates import Choice, Rows, Score, best_of
 from pymc_active.support.tables import read_inputs
 
 
-class LazyPool:
-    """Rows of a dask array, each offered once unless ``repeat``; those that were chosen or read are kept."""
+class LazyPool(Rows):
+    """Rows of a dask array; those that were chosen or read are kept."""
 
     def __init__(self, pool: Any, width: int, repeat: bool):
         if pool.ndim != 2 or pool.shape[1] != width:
@@ -46,45 +44,32 @@ class LazyPool:
         low, high = compute(self.pool.min(axis=0), self.pool.max(axis=0))
         return np.asarray(low, float), np.asarray(high, float)
 
-    def n_left(self, tried, pending):
-        return len(self) - len(rows_taken(tried, pending, self.repeat))
-
     def read(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """Rows (k, D)."""
         if missing := [int(row) for row in rows if row not in self._read]:
             self._read |= zip(missing, np.asarray(self.pool[missing].compute(), float), strict=True)
         return np.reshape([self._read[row] for row in rows], (-1, self.pool.shape[1]))
 
-    def places(self, n):
-        return self.read(rows_among(len(self), n))
-
     def labels_of(self, rows):
         return np.array(rows, int)
 
-    def choose(self, scorer, tried, pending, rng):
-        excluded = rows_taken(tried, pending, self.repeat)
-        if scorer is None:
-            row = int(rng.integers(len(self) - len(excluded)))
-            for earlier in excluded:
-                row += earlier <= row
-            return Choice(self.read([row])[0], row, np.nan)
-        # Each block is screened by itself.
-        return self._best(partial(screened, scorer), excluded)
-
-    def maximum(self, scorer):
-        return self._best(scorer.score, ())
-
-    def _best(self, score: Callable[[np.ndarray], np.ndarray], excluded: Sequence[int]) -> Choice:
+    def best(self, score, taken):
         from dask import delayed
 
-        # As a value of the graph it is sent to each process once.
-        scorer = delayed(score, traverse=False)
-        best = [choice for choice in self._map(_best_of, scorer, excluded) if choice is not None]
-        if not best:
-            raise ValueError("the criterion is NaN for every candidate")
-        found = max(best, key=lambda choice: choice.score)
-        self._read[found.row] = found.x
-        return found
+        # As a value of the graph the scorer is sent to each process once.
+        found = [one for one in self._map(_best_of, delayed(score, traverse=False), taken) if one is not None]
+        best = max(found, key=lambda choice: choice.score, default=None)
+        if best is not None:
+            self._read[best.row] = best.x
+        return best
+
+    def equal_to(self, X):
+        equal: list[list[int]] = [[] for _ in X]
+        for block in self._map(_equal_rows, X) if len(X) else ():
+            for i, row in block:
+                equal[i].append(row)
+                self._read[row] = X[i].copy()
+        return equal
 
     def _map(self, function: Callable, *arguments: Any) -> tuple:
         """Call the function with each block, the number of its first row, and the arguments."""
@@ -97,36 +82,14 @@ class LazyPool:
     def show(self, choices):
         return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))
 
-    def find(self, X, known=()):
-        equal: list[list[int]] = [[] for _ in X]
-        for block in self._map(_equal_rows, X) if len(X) else ():
-            for i, row in block:
-                equal[i].append(row)
-        offered, rows = set(rows_taken(known)), []
-        for x, same in zip(X, equal, strict=True):
-            row = min(same, key=lambda row: row in offered, default=-1)
-            if row >= 0:
-                offered.add(row)
-                self._read[row] = x.copy()
-            rows.append(row)
-        return rows
-
     def __repr__(self) -> str:
         return f"a dask array of {len(self)} points"
 
 
-def _best_of(block: np.ndarray, start: int, score: Callable, excluded: Sequence[int]) -> Choice | None:
-    """The row of a block with the largest score; None if there is none."""
-    rows = np.setdiff1d(np.arange(start, start + len(block)), excluded)
-    if not len(rows):
-        return None
-    X = read_inputs(block, f"the block of pool that begins with row {start}")[rows - start]
-    scores = score(X)
-    if np.isnan(scores).all():
-        return None
-    best = int(np.nanargmax(scores))
-    # A view would keep the whole block in memory.
-    return Choice(X[best].copy(), int(rows[best]), float(scores[best]))
+def _best_of(block: np.ndarray, start: int, score: Score, taken: Sequence[int]) -> Choice | None:
+    """:func:`best_of` a block, which is screened by itself."""
+    X = read_inputs(block, f"the block of pool that begins with row {start}") if len(block) else block
+    return best_of(X, start, score, taken)
 
 
 def _equal_rows(block: np.ndarray, start: int, X: np.ndarray) -> list[tuple[int, int]]:

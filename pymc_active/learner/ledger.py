@@ -174,11 +174,9 @@ class Ledger:
 
     def fail(self, row: int) -> Self:
         """Count a row of the data as an experiment that failed."""
-        start, told = len(self.start), row - len(self.start)
         failed = (*self.failed, (*self.start, *self.told)[row])
-        if row < start:
-            return replace(self, start=_without(self.start, [row]), failed=failed)
-        return replace(self, told=_without(self.told, [told]), failed=failed)
+        told = _without(self.told, [row - len(self.start)])
+        return replace(self, start=_without(self.start, [row]), told=told, failed=failed)
 
     def forget(self, x: Any) -> Self:
         """Drop points x that are pending or failed, all pending ones if None."""

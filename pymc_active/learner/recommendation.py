@@ -7,9 +7,9 @@ from scipy.stats import iqr
 
 from pymc_active.classification.success import Success
 from pymc_active.criteria.improvement import UpperConfidenceBound
-from pymc_active.criteria.weighted import likely
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice
+from pymc_active.learner.weighted import likely
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.user_warnings import RecommendationWarning, ScaleWarning, ignoring, warn_user

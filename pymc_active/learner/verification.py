@@ -86,7 +86,10 @@ class Verification:
             if verdicts[label].replaced:
                 longer[label] = run
         if longer and not any(v.replaced for known in self.verdicts.values() for v in known.values()):
-            which = " and ".join(f"{fits[label].gpm.description} ({_reason(verdicts[label])})" for label in longer)
+            which = " and ".join(
+                f"{fits[label].gpm.description} (predictions lose {verdicts[label].nll_loss:.2f} nats a point)"
+                for label in longer
+            )
             warn_user(
                 f"the fit of {which} to {n} points is worse than a longer run, which replaces it until a fit is as "
                 "good; see learner.verification",
@@ -136,10 +139,6 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int) -> tuple[Verdict, Any]:
     replaced = loss > WORSE and not misses_mass(difference, error)
     # A model without free parameters is its own reference.
     return Verdict(loss, difference, error, replaced and reference.source is not fit), reference.source
-
-
-def _reason(verdict: Verdict) -> str:
-    return f"predictions lose {verdict.nll_loss:.2f} nats a point"
 
 
 def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> float:

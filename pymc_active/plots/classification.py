@@ -11,6 +11,7 @@ from pymc_active.plots.axes import Axes, check_result, legend_above, new_axes
 from pymc_active.plots.measurements import around, column_of, name_slice
 from pymc_active.plots.style import BLUE, INK, VERMILION
 from pymc_active.support.arguments import checked
+from pymc_active.support.numbers import QUANTILES
 from pymc_active.support.options import count
 
 
@@ -49,7 +50,7 @@ def plot_probability(
     meshes = np.meshgrid(*axes)
     grid = np.tile(np.median(fit.X, axis=0), (meshes[0].size, 1))
     grid[:, columns] = np.stack([mesh.ravel() for mesh in meshes], axis=1)
-    predicted = fit.predict(grid, quantiles=(0.055, 0.945) if len(columns) == 1 else None)
+    predicted = fit.predict(grid, quantiles=QUANTILES[::2] if len(columns) == 1 else None)
     probability = predicted.probability.to_numpy()
     style: dict[str, Any] = {"ls": "none", "ms": 6, "zorder": 3, "alpha": 0.4 if len(names) > len(columns) else 1.0}
     ax = new_axes(ax, (6.4, 4.0) if len(columns) == 1 else (5.6, 4.4))

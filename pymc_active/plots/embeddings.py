@@ -14,7 +14,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
 from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
 from pymc_active.plots.measurements import band, data_of, name_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, QUANTILES, VERMILION
+from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import (
@@ -24,6 +24,7 @@ from pymc_active.structure.relevance import (
     subspace_angles,
 )
 from pymc_active.support.arguments import checked
+from pymc_active.support.numbers import QUANTILES
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
 

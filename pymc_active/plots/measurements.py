@@ -11,11 +11,11 @@ from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, small_title
 from pymc_active.plots.marks import note_on_map
-from pymc_active.plots.style import QUANTILES, VERMILION
+from pymc_active.plots.style import VERMILION
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
-from pymc_active.support.numbers import coordinate
+from pymc_active.support.numbers import QUANTILES, coordinate
 from pymc_active.support.tables import read_inputs, read_outputs
 
 # Points between two numbers, to the side and up: as much as one of three digits needs.

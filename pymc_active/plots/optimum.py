@@ -12,9 +12,10 @@ from pymc_active.plots.axes import check_result, coordinate_axis, legend_above, 
 from pymc_active.plots.maps import draw_map, grid_of
 from pymc_active.plots.marks import dots
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION, Z89
+from pymc_active.plots.style import BLUE, GREY, INK, LEGEND, VERMILION
 from pymc_active.predictions.predict import predict
 from pymc_active.support.arguments import checked
+from pymc_active.support.numbers import Z89
 from pymc_active.support.options import count
 
 # Panels side by side, for more than two inputs.

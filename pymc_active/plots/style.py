@@ -15,8 +15,6 @@ STYLE = {
     "legend.fontsize": 9.0,
     "legend.frameon": False,
 }
-# Half the width of a central 89 % interval of a Gaussian, in sds, and the quantiles of one of draws, with the median.
-Z89, QUANTILES = 1.598193, (0.055, 0.5, 0.945)
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
 # A line at a limit or a reference.
 LIMIT: dict[str, Any] = {"color": GREY, "lw": 0.9, "ls": (0, (5, 3)), "zorder": 0}

@@ -33,12 +33,8 @@ class GPT:
     """
 
     def __init__(self, bandwidth: float, signal_variance: float, noise_variance: float, offset_variance: float = 0.0):
-        self.bandwidth, self.signal, self.noise, self.offset = (
-            bandwidth,
-            signal_variance,
-            noise_variance,
-            offset_variance,
-        )
+        self.bandwidth, self.signal = bandwidth, signal_variance
+        self.noise, self.offset = noise_variance, offset_variance
 
     def _kernel(self, is_active: bool, z: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Covariance of f between places, without noise."""

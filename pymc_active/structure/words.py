@@ -23,7 +23,7 @@ from pymc_active.kernels.stationary import Stationary
 from pymc_active.kernels.step import Step
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.support.numbers import _two_digits, plus_minus
+from pymc_active.support.numbers import Z89, _two_digits, plus_minus
 from pymc_active.support.scaling import Affine
 
 # Limits. "Range" is the range of the data along an input.
@@ -40,7 +40,6 @@ _EVEN = 0.1  # Data are evenly spaced if all distances are multiples of their me
 _RISE = 4.0  # Widths in which a step goes from an eighth to seven eighths of its height, which "over" tells.
 _AT_THE_END = 0.05  # Within this fraction of the range a line reaches zero at the end of the data.
 _WIDE = 0.3  # A log-normal with a larger sd is given by its 89 % interval, not by ± its sd.
-_Z89 = 1.598  # Half the width of that interval, in sds.
 # Of units of time; the "s" of others may be none of a plural, as in "Celsius" or "m/s".
 _TIMES = "nanosecond microsecond millisecond second sec minute min hour hr day week month quarter year yr decade"
 _SINGULAR = {f"{unit}s": unit for unit in _TIMES.split()} | {"centuries": "century", "millennia": "millennium"}
@@ -195,7 +194,7 @@ class Words:
         """Where a step is and, if the data show that it is not abrupt, over which length it rises."""
         column, centre, width = leaf.factor(self.theta)
         sd = self._sd(itemgetter(leaf.log_width), [leaf.log_width])
-        if _RISE * width * np.exp(-_Z89 * sd) > np.median(self._distances(column)):
+        if _RISE * width * np.exp(-Z89 * sd) > np.median(self._distances(column)):
             rise = self._positive(itemgetter(leaf.log_width), [leaf.log_width], _RISE * float(self.scale[column]))
             return self._value(column, leaf.location) + _SPREAD.format(length=self._with_unit(rise, leaf.columns))
         # An abrupt step may be anywhere between two of the data.
@@ -348,7 +347,7 @@ class Words:
         value, sd = scale * float(np.exp(log_value(self.theta))), self._sd(log_value, indices)
         if sd <= _WIDE:
             return plus_minus(value, value * sd)
-        low, high = value * np.exp(-_Z89 * sd), value * np.exp(_Z89 * sd)
+        low, high = value * np.exp(-Z89 * sd), value * np.exp(Z89 * sd)
         return f"{_two_digits(value)} ({_two_digits(low)} to {_two_digits(high)})"
 
     def _sd(self, function: Callable[[np.ndarray], Any], indices: Sequence[int]) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+# Half the width of a central 89 % interval of a Gaussian, in sds, and the quantiles of one of draws, with the median.
+Z89, QUANTILES = 1.598193, (0.055, 0.5, 0.945)
 # Powers of ten between which numbers are written in full, and the digits that others may have.
 _SMALLEST, _LARGEST, _DIGITS = -4, 6, 4
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, override
+from typing import override
 
 import numpy as np
 
+from pymc_active.classification.success import Success
 from pymc_active.criteria.base import Scorer
 
 # Criteria without a natural zero.
@@ -20,16 +21,6 @@ LIKELY = np.log(0.8)
 _PRICE = 3.0
 
 
-class LogProbability(Protocol):
-    """Log of a probability of success, and its gradient."""
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """At points (m, D) in the user's units, (m,)."""
-
-    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and its derivatives in the inputs (m, D)."""
-
-
 # A weighed score (m,), and its derivatives in the score and in the log probability.
 type _Weighed = tuple[np.ndarray, np.ndarray, np.ndarray]
 type Rule = Callable[[np.ndarray, np.ndarray], _Weighed]
@@ -38,7 +29,7 @@ type Rule = Callable[[np.ndarray, np.ndarray], _Weighed]
 class WeightedScorer(Scorer):
     """A scorer whose scores a rule combines with the probability of success."""
 
-    def __init__(self, scorer: Scorer, success: LogProbability, rule: Rule):
+    def __init__(self, scorer: Scorer, success: Success, rule: Rule):
         self.scorer, self.success, self.rule = scorer, success, rule
         self.ensemble, self.units, self.diagnostics = scorer.ensemble, scorer.units, scorer.diagnostics
 
@@ -67,7 +58,7 @@ class WeightedScorer(Scorer):
         return self.scorer.seeds
 
 
-def expected(scorer: Scorer, name: str, success: LogProbability) -> WeightedScorer:
+def expected(scorer: Scorer, name: str, success: Success) -> WeightedScorer:
     """The criterion of this name times P(success): what a measurement is worth if a failure is worth nothing.
 
     The logarithm of a worth gains log P instead. Levels without a natural zero (upper confidence bound, Thompson's
@@ -80,7 +71,7 @@ def expected(scorer: Scorer, name: str, success: LogProbability) -> WeightedScor
     return WeightedScorer(scorer, success, partial(_gain, zero))
 
 
-def likely(scorer: Scorer, success: LogProbability, places: np.ndarray) -> WeightedScorer:
+def likely(scorer: Scorer, success: Success, places: np.ndarray) -> WeightedScorer:
     """The scorer where success has a probability of 0.8 or more; below that it falls with the log probability.
 
     Scores at ``places`` (m, D), spread over all candidates, show their range.
