@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.checking.verdict import misses_mass
+from pymc_active.inference.evidence import Evidence
 from pymc_active.learner import verification
 from pymc_active.learner.verification import Verdict, Verification, regret_ratio
 from pymc_active.predictions.predict import posterior_mean
@@ -190,8 +191,8 @@ def test_where_no_draws_are_taken_the_questions_stay_the_same(criterion):
 def test_a_run_of_lower_evidence_replaces_nothing(monkeypatch):
     """It misses a part of the posterior itself."""
     monkeypatch.setattr(verification, "WORSE", -np.inf)
-    made = verification.make_reference
-    monkeypatch.setattr(verification, "make_reference", lambda *args: made(*args)._replace(log_evidence=-100.0))
+    made, low = verification.make_reference, Evidence(-100.0, 0.1, "smc")
+    monkeypatch.setattr(verification, "make_reference", lambda *args: made(*args)._replace(evidence=low))
     active = learner()
     active.ask()
     assert active.verification.evidence_difference[0] > 50

@@ -69,9 +69,8 @@ class LaplaceFit(Fit):
 
     Attributes
     ----------
-    gpm : GPModel
-    X, y : ndarray, shapes (n, D) and (n,)
-        The data of the fit, in the user's units, whatever the model holds now.
+    gpm, X, y
+        As of every :class:`Fit`.
     expansions : list of Expansion
         The expansions at all modes, highest first.
     diagnostics : dict

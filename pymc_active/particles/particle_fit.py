@@ -120,13 +120,10 @@ class ParticleFit(Fit):
 
     Attributes
     ----------
-    gpm : GPModel
-    X, y : ndarray, shapes (n, D) and (n,)
-        The data of the fit, in the user's units, whatever the model holds now.
+    gpm, X, y, log_evidence, log_evidence_error
+        As of every :class:`Fit`.
     ensemble : Ensemble
         ``weights`` (S,) and ``thetas`` (S, P), in the order of ``labels``.
-    log_evidence, log_evidence_error : float
-        log p(y) and its standard error, nats.
     diagnostics : dict
         ``method`` ("smc", "importance", "smc and importance"), how the evidence was obtained, and ``reason``, in words;
         ``n_particles``, ``effective_sample_size``, ``n_families`` (particles at the start that have descendants),
