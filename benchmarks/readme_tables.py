@@ -230,6 +230,14 @@ def many_inputs() -> str:
     return markdown(["problem", "method", "runs", "15 answers", "30", "45", "60", "CPU s an ask"], rows)
 
 
+def checks() -> str:
+    rows = []
+    for r in load("../outside/results/checks")["results"]["data_sets"]:
+        nuts = f"{r['loss_by_nuts']:+.3f}" if r["converged"] else "not converged"
+        rows.append([r["data"], str(r["n"]), str(r["inputs"]), f"{r['loss_by_run']:+.3f}", nuts, r["says"]])
+    return markdown(["data", "n", "inputs", "loss by a longer run", "by NUTS", "`check` says"], rows)
+
+
 def gpss() -> str:
     rows = []
     for r in load("../outside/results/gpss")["results"]["methods"]:
@@ -496,6 +504,7 @@ TABLES = (
         materials,
         many_inputs,
         pools,
+        checks,
         gpss,
         gpss_series,
         series,

@@ -1,0 +1,157 @@
+"""Is what ``check`` says of a fit by default right, on thirteen real data sets?
+
+    python benchmarks/outside/checks.py --data FOLDER --minutes 30   # makes missing records for so long; resumable
+    python benchmarks/outside/checks.py                              # table, JSON and picture from the records
+
+Data sets of statsmodels and scikit-learn, and ``yacht.csv`` and ``concrete.csv`` of ``FOLDER``. Two thirds of
+the rows, at most 100, make ``pma.fit(pma.ard_gp(X, y, bounds=...))``, whose bounds are the ranges of the table; at most
+200 others are predicted. ``pma.check(fit, X_new=..., y_new=...)`` compares with a longer run of the same method, and
+``pma.check(fit, trace, ...)`` with NUTS, another one: ``pma.sample``, 2 chains of 500 + 500. What the fit loses, in
+nats a point, should be the same by both, up to 0.05 nats, wherever NUTS has converged.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+
+PATH = Path(__file__).parent / "results" / "checks.jsonl"
+OF_STATSMODELS = {
+    "Nile": ("nile", ["year"], "volume"),
+    "stackloss": ("stackloss", ["AIRFLOW", "WATERTEMP", "ACIDCONC"], "STACKLOSS"),
+    "engel": ("engel", ["income"], "foodexp"),
+    "copper": ("copper", slice(1, 6), "WORLDCONSUMPTION"),
+    "strikes": ("strikes", ["iprod"], "duration"),
+    "cancer": ("cancer", ["population"], "cancer"),
+    "statecrime": ("statecrime", ["urban", "poverty", "hs_grad", "single"], "murder"),
+    "longley": ("longley", slice(1, 7), "TOTEMP"),
+    "sunspots": ("sunspots", ["YEAR"], "SUNACTIVITY"),
+}
+NAMES = (*OF_STATSMODELS, "diabetes", "linnerud", "yacht", "concrete")
+MOST_ROWS, MOST_TESTS = 100, 200
+
+
+def table(name, data):
+    """Inputs and outputs as pandas has them."""
+    from sklearn import datasets
+    from statsmodels import datasets as of_statsmodels
+
+    if name in OF_STATSMODELS:
+        module, inputs, output = OF_STATSMODELS[name]
+        frame = getattr(of_statsmodels, module).load_pandas().data
+        return (frame.iloc[:, inputs] if isinstance(inputs, slice) else frame[inputs]), frame[output]
+    if name in ("diabetes", "linnerud"):
+        found = getattr(datasets, f"load_{name}")(as_frame=True)
+        return found.data, found.target if name == "diabetes" else found.target["Waist"]
+    frame = pd.read_csv(Path(data) / f"{name}.csv")
+    return frame.iloc[:, :-1], frame.iloc[:, -1]
+
+
+def run(data):
+    def one(name, method, repeat):
+        import pymc_active as pma
+
+        X, y = table(name, data)
+        order = np.random.default_rng(repeat).permutation(len(y))
+        n = min(2 * len(y) // 3, MOST_ROWS)
+        some, rest = order[:n], order[n : n + MOST_TESTS]
+        bounds = {str(c): (float(low), float(high)) for c, low, high in zip(X.columns, X.min(), X.max(), strict=True)}
+        new = {"X_new": X.iloc[rest], "y_new": y.iloc[rest], "random_seed": 2, "progressbar": False}
+        begin, seconds = time.process_time(), {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gpm = pma.ard_gp(X.iloc[some], y.iloc[some], bounds=bounds)
+            fit = pma.fit(gpm, random_seed=1, progressbar=False)
+            seconds["fit"] = time.process_time() - begin
+            by_run = pma.check(fit, **new)
+            seconds["check"] = time.process_time() - begin - seconds["fit"]
+            trace = pma.sample(gpm, draws=500, chains=2, tune=500, random_seed=3, progressbar=False)
+            by_trace = pma.check(fit, trace, **new)
+        return {"n": n, "n_inputs": X.shape[1], "seconds": seconds} | {
+            kind: {"loss": loss(found), "verdict": found.attrs["verdict"]}
+            for kind, found in (("run", by_run), ("nuts", by_trace))
+        }
+
+    return one
+
+
+def loss(found):
+    """What predictions lose, nats a point, by the first of their approximations."""
+    p = found["predictions"].to_dataset()
+    return float((p.nll.isel({d: 0 for d in p.nll.dims if d != p.true_nll.dims[0]}) - p.true_nll).mean())
+
+
+def sentence(verdict):
+    return verdict[verdict.index("Predictions are") :].partition(" (negative")[0]
+
+
+def summarize(records):
+    rows = []
+    for name in NAMES:
+        if (name, "check", 0) not in records:
+            continue
+        r = records[name, "check", 0]
+        converged = "NOT converged" not in r["nuts"]["verdict"]
+        losses = {"loss_by_run": r["run"]["loss"], "loss_by_nuts": r["nuts"]["loss"]}
+        said = {"says": sentence(r["run"]["verdict"]), "nuts_says": sentence(r["nuts"]["verdict"])}
+        rows.append({"data": name, "n": r["n"], "inputs": r["n_inputs"], **losses, "converged": converged, **said})
+    return rows
+
+
+def picture(rows):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    from _report import BLUE, ORANGE
+
+    figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
+    at = np.arange(len(rows))
+    ax.hlines(at, [r["loss_by_run"] for r in rows], [r["loss_by_nuts"] for r in rows], color="0.7", lw=1.5, zorder=0)
+    ax.plot([r["loss_by_run"] for r in rows], at, "o", color=BLUE, label="check, by a longer run")
+    for converged, style in ((True, {"mfc": ORANGE, "label": "by NUTS"}), (False, {"mfc": "white", "label": None})):
+        some = [i for i, r in enumerate(rows) if r["converged"] is converged]
+        ax.plot([rows[i]["loss_by_nuts"] for i in some], at[some], "s", mec=ORANGE, **style)
+    ax.axvline(0, color="0.3", lw=1)
+    ax.set_yticks(at, [f"{r['data']}, {r['n']} rows, {r['inputs']} input{'s' * (r['inputs'] > 1)}" for r in rows])
+    ax.invert_yaxis()
+    ax.set_xlabel("what predictions lose, nats a point (white: NUTS has not converged)")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
+    return figure
+
+
+def main():
+    from _records import fill, load
+    from _report import parser, target, write
+
+    arguments = parser(__doc__)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    arguments.add_argument("--data", default=os.environ.get("PYMC_ACTIVE_DATA"))
+    options = arguments.parse_args()
+    if options.minutes:
+        fill(PATH, ((name, "check", 0) for name in NAMES), run(options.data), options.minutes)
+    rows = summarize(load(PATH))
+    for row in rows:
+        print(" | ".join(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
+    sound = [abs(row["loss_by_run"] - row["loss_by_nuts"]) for row in rows if row["converged"]]
+    write(
+        __doc__,
+        quick=options.quick,
+        threads="1",
+        targets=[target("largest difference of the losses, nats, where NUTS has converged", max(sound), "<=", 0.05)],
+        results={"data_sets": rows},
+        figure=picture(rows),
+    )
+
+
+if __name__ == "__main__":
+    main()
