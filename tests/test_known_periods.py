@@ -91,6 +91,8 @@ def test_a_search_knows_the_period():
         ({"period": 12, "priors": {"log_period_PER": 0.0}}, ValueError, "both period and priors set the period"),
         ({"period": [[1.0, 2.0]]}, (TypeError, ValueError), "period"),
         ({"period": object()}, TypeError, "period"),
+        ({"period": pd.Series({"b": 7.0, "a": 24.0})}, ValueError, "period must have one number"),
+        ({"period": [None, [1, 2]]}, ValueError, "period must have one number"),
     ],
 )
 def test_wrong_periods_are_refused(keywords, error, message):

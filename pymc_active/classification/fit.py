@@ -32,6 +32,10 @@ _FARTHEST = 12.0
 _SAME_MODE, _FLAT = 1e-3, 1e-3
 
 
+# Hyperparameters (P,), each with the latent function at the data.
+type Members = list[tuple[np.ndarray, LatentGaussian]]
+
+
 class ProbitFit(Summarized):
     """A GP classifier fitted to its data. Returned by :func:`fit_probit`.
 
@@ -98,27 +102,27 @@ class ProbitFit(Summarized):
         axes = np.sqrt(len(self.theta)) * self._curvature.root.T
         return np.concatenate([self.theta + axes, self.theta - axes])
 
-    @cached_property
-    def members(self) -> list[tuple[np.ndarray, LatentGaussian]]:
+    @property
+    def members(self) -> Members:
         """Each of :attr:`thetas` with the latent function at the data."""
         with one_blas_thread():
             return [(theta, self._posterior.latent(theta)) for theta in self.thetas]
 
-    def latent(self, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means and variances at m points for each of :attr:`thetas`, (2P, m) each."""
-        scaled = self.gp.scale(X_new)
-        means, variances = np.empty((2, len(self.members), len(X_new)))
+    def latent(self, X_new: np.ndarray, members: Members | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means and variances at m points for each of the :attr:`members`, (2P, m) each."""
+        scaled, members = self.gp.scale(X_new), members or self.members
+        means, variances = np.empty((2, len(members), len(X_new)))
         with one_blas_thread():
-            for s, member in enumerate(self.members):
+            for s, member in enumerate(members):
                 for rows in blocks(len(scaled), len(self.X)):
                     means[s, rows], variances[s, rows] = self._posterior.moments(*member, scaled[rows])
         return means, variances
 
-    def latent_gradients(self, X_new: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    def latent_gradients(self, X_new: np.ndarray, members: Members) -> list[tuple[np.ndarray, np.ndarray]]:
         """Derivatives of :meth:`latent` in the inputs, as the kernel sees them: pairs (m, D) for each member."""
         scaled = self.gp.scale(X_new)
         with one_blas_thread():
-            return [self._posterior.moment_gradients(*member, scaled) for member in self.members]
+            return [self._posterior.moment_gradients(*member, scaled) for member in members]
 
     def predict(self, X_new: Any, *, quantiles: Sequence[float] | None = None) -> xr.Dataset:
         """Probability of yes, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.

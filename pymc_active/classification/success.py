@@ -47,6 +47,7 @@ class Success:
             self._fit = fit_probit(
                 gp, approximation=approximation, n_restarts=_RESTARTS, random_seed=random_seed, progressbar=False
             )
+        self._members = self._fit.members
 
     def is_of(self, X: np.ndarray, failed: np.ndarray) -> bool:
         """Whether it is fitted to these points."""
@@ -54,7 +55,7 @@ class Success:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""
-        means, variances = self._fit.latent(self._x_map(X))
+        means, variances = self._fit.latent(self._x_map(X), self._members)
         return _mean(log_ndtr(means / np.sqrt(1 + variances)))
 
     def is_likely(self, X: np.ndarray) -> np.ndarray:
@@ -65,8 +66,8 @@ class Success:
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and its derivatives in the inputs (m, D)."""
         scaled = self._x_map(X)
-        m, v = self._fit.latent(scaled)
-        in_X, in_X_of_v = np.stack(self._fit.latent_gradients(scaled), axis=1)
+        m, v = self._fit.latent(scaled, self._members)
+        in_X, in_X_of_v = np.stack(self._fit.latent_gradients(scaled, self._members), axis=1)
         z = m / np.sqrt(1 + v)
         logs = log_ndtr(z)
         hazard = np.exp(-0.5 * (z * z + LOG_2PI) - logs)

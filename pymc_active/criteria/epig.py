@@ -15,8 +15,8 @@ from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import in_fewest_inputs
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
-from pymc_active.predictions.ensembles import Source
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
+from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
@@ -233,7 +233,8 @@ def rows_among(n_rows: int, n: int = N_TARGETS) -> np.ndarray:
 def _over(
     kind: type[Epig], fit: Any, X_pool: Any, X_target: Any, bounds: Any, model: GPModel | None, draws: int, seed: Any
 ) -> xr.DataArray:
-    gpm = model_of(fit, model)
+    # An average would warn twice.
+    gpm = known[0] if (known := models_of(fit)) else as_ensemble(fit, model=model).gpm
     if X_target is not None:
         targets = read_inputs(in_order_of(gpm.inputs, X_target, "X_target"), "X_target", inputs=gpm.inputs)
     elif bounds is not None:

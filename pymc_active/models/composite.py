@@ -304,7 +304,8 @@ def known_periods(period: Any, inputs: list) -> list[float | None]:
             raise ValueError(f"period names inputs among {', '.join(map(str, inputs))}; got {period!r}")
         found = [period.get(label) for label in inputs]
     else:
-        found = list(period) if np.ndim(period) else [period]
+        is_several = isinstance(period, list | tuple) or (isinstance(period, np.ndarray) and period.ndim > 0)
+        found = list(period) if is_several else [period]
         found = [None] * len(inputs) if period is None else found
     if len(found) != len(inputs) or any(map(np.ndim, found)):
         raise ValueError(
