@@ -811,7 +811,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
         (lambda: plots.plot_map(field_fit, limits=[(0, 1), (2, 2)]), "low < high"),
         (lambda: plots.plot_map(field_fit, X=CELLS), "both X and y"),
         (lambda: plots.plot_map(field_fit, highlight=[9]), "rows of X, 0 to 8"),
-        (lambda: plots.plot_map(field_fit, n_points=1), "n_points must be at least 2"),
+        (lambda: plots.plot_map(field_fit, n_points=1), "n_points must be a whole number from 2"),
         (lambda: plots.plot_map(field_fit, axes=plt.subplots(3)[1]), "needs 2 Axes"),
         (lambda: plots.plot_embedding(curve_fit), "no embedding"),
         (lambda: plots.plot_embedding(plane_fit, y=Y), "both X and y"),
