@@ -26,8 +26,8 @@ _LONGER = 16
 class Reference(NamedTuple):
     """What serves as truth.
 
-    ``kind`` is "run", "trace" or "fit"; that of a trace has no ``evidence``; ``doubts`` are what
-    is doubtful about a run or fit, in words; ``source`` is the run, trace or fit itself.
+    ``kind`` is "run", "trace" or "fit"; the ``evidence`` of a trace is unknown; ``doubts`` are what is doubtful about a
+    run or fit, in words; ``source`` is the run, trace or fit itself.
     """
 
     kind: str
