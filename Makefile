@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo
 demo: $(VENV)/.stamp-demo
-	@$(PY) -m pymc_active demo
+	@$(PY) tools/demo.py
 
 # One thread: with small matrices several BLAS threads would only wait for each other.
 SPHINX = OMP_NUM_THREADS=1 $(PY) -m sphinx --fail-on-warning --keep-going -b html docs docs/_build/html

@@ -22,11 +22,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import warnings
 
 import numpy as np
+from _problems import random_embedding_problem
 from _records import recorded
 from _report import BLUE, GREY, ORANGE, RESULTS, target, write
 
 import pymc_active as pma
-from pymc_active.problems import random_embedding_problem
 
 PATH = RESULTS / "gradient_designs.jsonl"
 NOISE, N_TEST = 0.1, 300

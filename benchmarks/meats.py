@@ -8,11 +8,15 @@ spectra. Every method has the same model, starts and splits, and no prior or sca
 pictures are in ``results/meats/``.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent / "tools"))
+
 import numpy as np
 from _report import RESULTS, parser, target, write
-
-from pymc_active.command_line.demo import METRICS, curves_figure
-from pymc_active.command_line.demo import main as demo
+from demo import METRICS, curves_figure
+from demo import main as demo
 
 
 def main() -> None:

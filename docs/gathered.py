@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PAPERS = ("paper_mgp", "paper_bams", "paper_pes", "paper_hds")
-COMMANDS = ("suggest", "report", "demo")
+COMMANDS = ("suggest", "report")
 
 # The README of each paper's experiments is a page of its own below the page of all benchmarks.
 BELOW = "\n```{toctree}\n:hidden:\n\n" + "\n".join(PAPERS) + "\n```\n"

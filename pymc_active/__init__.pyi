@@ -6,7 +6,6 @@ from . import graphs as graphs
 from . import hds as hds
 from . import kernels as kernels
 from . import plots as plots
-from . import problems as problems
 from . import search as search
 from .checking import calibrate as calibrate
 from .checking import check as check

@@ -47,11 +47,6 @@ def _in_one_line(message: str) -> str:
 
 def _run(given: Namespace) -> None:
     # Imported late, so that --help loads neither samplers nor plots.
-    if given.command == "demo":
-        from pymc_active.command_line.demo import main as demo
-
-        demo(given.output, n_splits=given.splits, n_asks=given.asks)
-        return
     from pymc_active.command_line import report, suggest
     from pymc_active.command_line.output import Console
 

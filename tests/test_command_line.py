@@ -901,13 +901,6 @@ def test_a_spreadsheet_is_no_table(lab):
     assert "measurements.xlsx is a spreadsheet: save it as 'CSV UTF-8'" in lab.fails(*POOLED, table="measurements.xlsx")
 
 
-@pytest.mark.parametrize("options", [["--splits", "0"], ["--asks", "4"], ["--asks", "-1"]])
-def test_the_demo_needs_something_to_show(options, capsys):
-    with pytest.raises(SystemExit):
-        main(["demo", *options])
-    assert "expected a whole number" in capsys.readouterr().err
-
-
 def test_a_column_of_row_numbers_without_a_name_is_explained(lab):
     lab.write("measurements.csv", lab.measurements().to_csv())
     assert "name it, or take it out" in lab.fails(*POOLED)
@@ -1055,7 +1048,7 @@ def test_help_lists_the_goals_and_criteria_that_a_learner_takes(lab):
     assert "expected one of " + " ".join(listed.split()) in lab.capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["report"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["report"]])
 def test_help_comes_at_once(command):
     """It loads neither NumPy nor PyMC; only the help that lists all criteria does."""
     code = (

@@ -14,7 +14,7 @@ import pytest
 from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent
-NAMESPACES = ("", "active", "cov", "datasets", "graphs", "kernels", "plots", "problems", "search")
+NAMESPACES = ("", "active", "cov", "datasets", "graphs", "kernels", "plots", "search")
 
 pytestmark = [
     pytest.mark.slow,

@@ -24,7 +24,7 @@ import pytest
 import xarray as xr
 
 import pymc_active as pma
-from pymc_active import active, kernels, plots, problems, search
+from pymc_active import active, kernels, plots, search
 
 pytestmark = pytest.mark.slow
 
@@ -229,19 +229,6 @@ def sane():
         "log_posterior": call(pma.graphs.log_posterior, gpm=t.gpm),
         "hessian": call(pma.graphs.hessian, gpm=t.gpm),
         "predictive": call(pma.graphs.predictive, gpm=t.gpm, X_new=t.pool),
-        "branin": call(problems.branin, X=np.ones((2, 2))),
-        "beale": call(problems.beale, X=np.ones((2, 2))),
-        "cosines": call(problems.cosines, X=np.ones((2, 2)) / 2),
-        "hartmann6": call(problems.hartmann6, X=np.ones((2, 6)) / 2),
-        "branin_embedding": call(problems.branin_embedding, D=4, random_seed=0),
-        "embedded": call(problems.embedded, function=problems.branin, R=np.eye(2, 4)),
-        "gp_draw": call(problems.gp_draw, d=1, bandwidth=0.5, random_seed=0),
-        "hidden": call(problems.hidden, function=problems.branin, bounds=problems.BRANIN_BOUNDS, D=4, active=[0, 1]),
-        "quad": call(problems.quad, D=4, d=1, bandwidth=0.5, mix=0.0, random_seed=0),
-        "random_embedding": call(problems.random_embedding, D=4, d=1, prior_scale=1.0, random_seed=0),
-        "random_embedding_problem": call(
-            problems.random_embedding_problem, D=4, d=1, prior_scale=1.0, n_features=20, random_seed=0
-        ),
         "compositional_kernel_search": call(
             search.compositional_kernel_search,
             X=t.X[:, :1],

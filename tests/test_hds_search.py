@@ -13,7 +13,6 @@ from pymc_active import plots
 from pymc_active.active import hds
 from pymc_active.hds import EvaluationError, EvaluationInterrupt, HDSLearner, HDSResult
 from pymc_active.plots.hierarchy import plot_search_tree
-from pymc_active.problems import gp_draw
 from pymc_active.relevant_inputs.bisection import Bisection
 from pymc_active.relevant_inputs.settings import Settings
 
@@ -53,7 +52,9 @@ def test_nodes_are_misjudged_no_more_often_than_declared(test, is_active):
     scales, wrong, n_runs = {"bandwidth": 0.3, "signal_variance": 1.0, "noise_variance": 0.09}, 0, 200
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
-        draw = gp_draw(1, 0.3, random_seed=rng)
+        # By random Fourier features, exp(-(x - x')² / 0.3²) is the covariance over draws.
+        w, phase, weight = rng.normal(0, np.sqrt(2) / 0.3, 500), rng.uniform(0, 2 * np.pi, 500), rng.normal(size=500)
+        draw = lambda X, w=w, b=phase, v=weight: np.sqrt(2 / 500) * np.cos(X * w + b) @ v  # noqa: E731
         f = lambda X, draw=draw, rng=rng: is_active * draw(X) + rng.normal(0, 0.3, len(X))  # noqa: E731
         wrong += (hds(f, 1, test=test, random_seed=seed, **levels, **scales).active == [0]) != is_active
     declared = n_runs * np.exp(levels["reject"] if is_active else -levels["accept"])

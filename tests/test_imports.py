@@ -29,7 +29,7 @@ LAYERS = [
     ["learner"],
     ["relevant_inputs"],
     ["plots"],
-    ["problems", "datasets"],
+    ["datasets"],
     ["active", "cov", "graphs", "hds", "search"],
     ["__init__"],
     ["command_line"],

@@ -53,7 +53,7 @@ NAMES = (*TABLES, *SYNTHETIC, *EMBEDDED, *BOXES)
 def measure(name, repeat):
     """A function that takes points and a generator of noise, and returns noisy outputs."""
     if name in EMBEDDED:
-        from pymc_active.problems import random_embedding_problem
+        from _problems import random_embedding_problem
 
         function, sd = random_embedding_problem(*EMBEDDED[name], random_seed=repeat).function, 0.1
     else:

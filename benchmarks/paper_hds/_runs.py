@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from _problems import BRANIN_BOUNDS, HiddenProblem, branin, gp_draw, hidden
 
 import pymc_active as pma
-from pymc_active.problems import BRANIN_BOUNDS, HiddenProblem, branin, gp_draw, hidden
 
 # Label and colour.
 METHODS = {

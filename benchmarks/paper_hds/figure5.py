@@ -31,13 +31,13 @@ from collections.abc import Iterator
 
 import _above  # noqa: F401
 import numpy as np
+from _problems import BRANIN_MINIMUM, HiddenProblem, quad
 from _records import RESULTS, Key, fill, load
 from _report import table, target, write
 from _runs import THRESHOLDS, gp_problem, hidden_branin, noisy
 from gp_ucb import gp_ucb, regret
 
 import pymc_active as pma
-from pymc_active.problems import BRANIN_MINIMUM, HiddenProblem, quad
 
 METHODS = {
     "hds_ucb": ("HDS, then GP-UCB", "#009E73"),

@@ -29,11 +29,10 @@ from collections.abc import Iterator
 import _above  # noqa: F401
 import numpy as np
 import screening
+from _problems import BEALE_BOUNDS, HiddenProblem, beale, hidden, quad
 from _records import RESULTS, Key, fill, load
 from _report import table, write
 from _runs import BLOCK, METHODS, block, cell, gather, hidden_branin, noisy, plus_minus, run_cws, run_hds
-
-from pymc_active.problems import BEALE_BOUNDS, HiddenProblem, beale, hidden, quad
 
 D, NOISE, BUDGET = 200, 0.1, 2000
 N_SCREENED = 250

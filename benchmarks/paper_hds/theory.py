@@ -14,12 +14,13 @@ r"""The bounds of Chen, Castro & Krause (2012), as corrected, beside simulations
 
 import warnings
 
+import _above  # noqa: F401
 import numpy as np
+from _problems import gp_draw
 from scipy.special import chdtri
 
 from pymc_active import DoubtfulSearchWarning
 from pymc_active.active import hds
-from pymc_active.problems import gp_draw
 
 
 def expected_evaluations(n_dims: int, n_active: int, false_active: float, per_node: float) -> float:

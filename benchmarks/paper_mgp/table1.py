@@ -32,6 +32,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import _above  # noqa: F401
+import _datasets as datasets
 import numpy as np
 import xarray as xr
 from _records import RESULTS, Key, fill, load
@@ -39,7 +40,6 @@ from _report import table, target, write
 from mgp_vs_trace import draw_problem
 
 import pymc_active as pma
-from pymc_active import datasets
 from pymc_active.information.mixture_entropy import symmetrized_kl
 
 

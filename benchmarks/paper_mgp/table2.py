@@ -36,6 +36,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import _above  # noqa: F401
+import _datasets as datasets
+import _problems as problems
 import lasso
 import numpy as np
 import pymc as pm
@@ -43,7 +45,6 @@ from _records import RESULTS, Key, fill, load
 from _report import table, target, write
 
 import pymc_active as pma
-from pymc_active import datasets, problems
 
 N_START, N_FRESH, N_TEST = 5, 100, 1000
 STEP = 10
@@ -57,7 +58,7 @@ class Row(NamedTuple):
     kind: str
     # Median of the prior on the noise sd, in sds of y; None: everything but R is known.
     noise: float | None = None
-    # Inputs, as the name of a function of pymc_active.datasets.
+    # Inputs, as the name of a function of _datasets.
     data: str = ""
     n_held_out: int = 0
     n_points: int = 100

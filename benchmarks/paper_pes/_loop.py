@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
+from _problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin, cosines, hartmann6
 from _runs import NOT_A_LEARNERS, PEERS, SCREEN, peer
 
 import pymc_active as pma
 from pymc_active.criteria.improvement import ExpectedImprovement
 from pymc_active.criteria.maximum.entropy_search import EntropySearch
-from pymc_active.problems import BRANIN_BOUNDS, BRANIN_MINIMUM, branin, cosines, hartmann6
 
 LOOP_METHODS = ("pes", "pes_nb", "ei", "es", "LogEI", "qPES")
 N_START, DRAWS = 3, 10

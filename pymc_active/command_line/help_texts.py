@@ -5,7 +5,6 @@ Which measurement next? Gaussian process models that choose their own data.
 
   {prog} suggest --help    from two tables to the rows worth measuring
   {prog} report run.nc     what a run knows by now
-  {prog} demo              an example: 215 meat samples, about two minutes
   {prog} --version
 """
 
@@ -117,15 +116,4 @@ the hyperparameters, in your units where they have one. Changes nothing.
 
   run.nc     the file that suggest --state wrote
   --debug    show where an error comes from
-"""
-
-DEMO = """\
-usage: {prog} [--output FOLDER] [--splits N] [--asks N]
-
-Choose which of 215 meat samples go to the wet lab, and compare with a random choice (about two minutes on two cores).
-
-  --output FOLDER    for pictures and trace (default demo_output)
-  --splits N         number of random starts (default 4)
-  --asks N           assays after the first five (default 40, at least 5)
-  --debug            show where an error comes from
 """

@@ -264,9 +264,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=name)
     parser.text = help_texts.MAIN
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{suggest,report,demo}")
-    suggest, report, demo = (commands.add_parser(command) for command in ("suggest", "report", "demo"))
-    for command, text in ((suggest, help_texts.SUGGEST), (report, help_texts.REPORT), (demo, help_texts.DEMO)):
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{suggest,report}")
+    suggest, report = (commands.add_parser(command) for command in ("suggest", "report"))
+    for command, text in ((suggest, help_texts.SUGGEST), (report, help_texts.REPORT)):
         command.text = text
         command.add_argument("--debug", action="store_true")
     suggest.add_argument("measurements", metavar="measurements.csv")
@@ -277,7 +277,4 @@ def make_parser() -> argparse.ArgumentParser:
     for flag in ("--rebuild", "--forget-pending", "--quiet"):
         suggest.add_argument(flag, action="store_true")
     report.add_argument("state", metavar="run.nc")
-    demo.add_argument("--output", default="demo_output")
-    demo.add_argument("--splits", type=_at_least(1), default=4)
-    demo.add_argument("--asks", type=_at_least(5), default=40)
     return parser

@@ -1,4 +1,4 @@
-"""The demonstration: of 215 meat samples with known spectra, choose those whose fat content to assay.
+"""The demonstration (``make demo``): of 215 meat samples with known spectra, choose those whose fat content to assay.
 
 A Gaussian process on a learned two-dimensional embedding of the 100 channels starts from 5 assays and asks for 40 more.
 """
@@ -146,3 +146,8 @@ def _table(results: xr.Dataset) -> None:
             [[name, *row] for name, row in zip(METHODS, cells, strict=True)],
             f"{title}: {N_TEST} held-out spectra, mean ± sd over {results.sizes['split']} splits",
         )
+
+
+# Spawned workers import this file.
+if __name__ == "__main__":
+    main()
