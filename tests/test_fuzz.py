@@ -237,7 +237,6 @@ def sane():
             depth=1,
             beam=1,
             budget=1,
-            score="bic",
             mean="constant",
             random_seed=0,
             progressbar=False,

@@ -145,7 +145,7 @@ def test_a_period_that_no_part_of_the_kernel_has_is_warned_of():
     assert message.endswith("PER[0] * SE[1] + PER[1]")
     assert not warned(lambda: pma.composite_gp(X, series(12), "PER[0] * SE[1]", period=[12, None]))
     # A search has a kernel for each.
-    quick = {"bases": ("SE", "PER"), "depth": 1, "score": "bic", "random_seed": 1, "progressbar": False}
+    quick = {"bases": ("SE", "PER"), "depth": 1, "budget": 9, "random_seed": 1, "progressbar": False}
     quick |= {"fit_keywords": {"n_restarts": 1, "population": 0}, "budget": 1}
     assert not warned(lambda: pma.search.compositional_kernel_search(X, series(12), period=[12, 90], **quick))
 

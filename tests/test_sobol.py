@@ -74,7 +74,7 @@ def borehole_exact():
     """By 65,536 points of the function itself."""
     low, high = np.array(BOREHOLE_BOX, float).T
     A, B = np.split(qmc.Sobol(16, rng=5).random_base2(16), 2, axis=1)
-    found = _indices(lambda X: borehole(low + (high - low) * X)[None], A, B, False)
+    found = _indices(lambda X: borehole(low + (high - low) * X)[None], A, B)
     return found["first_order"][0], found["total"][0]
 
 
@@ -112,14 +112,10 @@ def test_known_indices_are_within_the_intervals(name):
 def test_the_estimates_tend_to_the_exact_indices(f, box, exact):
     low, high = np.array(box, float).T
     A, B = np.split(qmc.Sobol(2 * len(box), rng=2).random_base2(15), 2, axis=1)
-    found = _indices(lambda X: f(low + (high - low) * X)[None], A, B, True)
+    found = _indices(lambda X: f(low + (high - low) * X)[None], A, B)
     first, total = exact()
     assert_allclose(found["first_order"][0], first, atol=2e-3)
     assert_allclose(found["total"][0], total, atol=2e-3)
-    pairs = found["second_order"][0]
-    assert_allclose(pairs, pairs.T)
-    if f is ishigami:
-        assert_allclose([pairs[0, 1], pairs[0, 2], pairs[1, 2]], [0, total[2], 0], atol=4e-3)
 
 
 def gaussian_mean(points, lengthscale):
@@ -139,7 +135,6 @@ def test_a_certain_posterior_has_the_closed_form_of_its_mean():
     found = pma.sobol_indices(
         pma.as_ensemble(point, model=gpm),
         bounds=[(0, 1)] * 2,
-        second_order=True,
         draws=16,
         n_points=4096,
         random_seed=1,
@@ -160,9 +155,6 @@ def test_a_certain_posterior_has_the_closed_form_of_its_mean():
     assert_allclose(found.variance.sel(summary="mean"), variance, rtol=0.01)
     assert_allclose(found.first_order.sel(summary="mean"), first, atol=0.005)
     assert_allclose(found.total.sel(summary="mean"), 1 - first[::-1], atol=0.005)
-    pairs = found.second_order.sel(summary="mean").to_numpy()
-    assert_allclose([pairs[0, 1], pairs[1, 0]], 1 - first.sum(), atol=0.005)
-    assert np.isnan(pairs.diagonal()).all()
 
 
 def test_intervals_cover_functions_that_the_model_describes():

@@ -16,7 +16,7 @@ from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.structure import fitted_kernels, growth
 from pymc_active.structure import kernel_search as structure
 from pymc_active.structure import priors as priors_module
-from pymc_active.structure.fitted_kernels import _count
+from pymc_active.structure.fitted_kernels import FittedKernels, _count
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(0, 10, size=30))[:, None]
@@ -89,21 +89,6 @@ def test_the_table_holds_what_the_fits_say(found):
     for label, fit in found.fits.items():
         assert float(table.log_posterior.sel(model=label)) == fit.log_posterior
     assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))
-
-
-def test_additions_must_pay():
-    """A cost above any gain stops the search at one kernel; without a cost the evidence decides alone."""
-    free, dear = (search(bases=("LIN", "PER"), depth=2, kernel_cost=cost) for cost in (0, 500))
-    assert len(dear.best.gpm.expression.children) == 0
-    assert dear.stopped.startswith("level 2 brought nothing better")
-    assert (free.table.log_prior == 0).all()
-    both = sorted(set(free.fits) & set(dear.fits))
-    assert [free.fits[label].log_evidence for label in both] == [dear.fits[label].log_evidence for label in both]
-    best = free.table.log_evidence.max() - free.table.log_evidence.sel(model=str(dear.best.gpm.expression))
-    assert_allclose(free.history.gain.sum(), best)
-    assert dear.history.gain.iloc[-1] == 0
-    with pytest.raises(ValueError, match="kernel_cost must be a number of nats from 0; got -1"):
-        search(kernel_cost=-1)
 
 
 def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
@@ -195,11 +180,6 @@ def test_parameters_that_only_split_a_scale_are_not_counted(expression, redundan
     assert _count(fit) == gpm.n_parameters - redundant
 
 
-def test_bic_chooses_by_bic():
-    result = search(bases=("LIN", "SE"), depth=1, score="bic")
-    assert result.history.best.iloc[0] == str(result.table.bic.idxmin().item())
-
-
 def test_a_budget_ends_the_search():
     result = search(bases=("LIN", "PER", "SE"), depth=4, budget=5)
     assert result.table.sizes["model"] == 5
@@ -217,9 +197,12 @@ def test_a_search_without_gain_stops():
 def test_the_end_of_a_search_has_a_limit(monkeypatch):
     """What is left out is not fitted before smaller kernels are, and the result says so."""
     monkeypatch.setattr(growth, "_NEIGHBOURS", 3)
-    result = search(first_level="LIN + PER", depth=1)
-    assert result.stopped == "depth 1 reached, then 3 around probable kernels, the limit"
-    models = result.table.model.to_numpy().tolist()
+    fitted = FittedKernels(X, Y, {"x_scale": "unit", "y_scale": "standardize"}, QUICK, {}, 2)
+    begun = growth.Growth([parse("LIN + PER")], ("LIN", "PER"), 1, True, 1, 1, None, False, fitted)
+    begun.grow(1)
+    begun.grow_around()
+    assert begun.stopped == "depth 1 reached, then 3 around probable kernels, the limit"
+    models = fitted.table().model.to_numpy().tolist()
     assert len(models) == 4
     assert (models[0], set(models[1:3])) == ("LIN + PER", {"LIN", "PER"})
 
@@ -237,11 +220,6 @@ def test_bounds_take_the_place_of_the_span_of_the_data():
     assert_allclose(result.fits["SE"].gpm.x_map(np.array([[0.0], [20.0]])), [[0.0], [1.0]])
     expected = pma.fit_laplace(own, random_seed=3, progressbar=False).log_evidence
     assert_allclose(result.fits["SE"].log_evidence, expected, atol=1e-4)
-
-
-def test_a_start_takes_the_place_of_the_bases():
-    result = search(first_level="SE + LIN", bases=("PER",), depth=2, budget=3)
-    assert str(result.table.model.to_numpy()[0]) == "SE + LIN"
 
 
 def test_a_fit_that_fails_is_recorded_and_passed_over(monkeypatch):
@@ -274,7 +252,7 @@ def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
     sound = found.table.isel(model=found.table.level.to_numpy() == 1).sortby("log_evidence", ascending=False)
     sound = list(sound.model.to_numpy())
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({sound[0]}))
-    with pytest.warns(UserWarning, match="better evidence than .* because its fit is doubtful: .* did not converge"):
+    with pytest.warns(UserWarning, match="more probable than .* but was passed over because its fit is doubtful: .* did not converge"):
         result = search(bases=("LIN", "PER"), depth=1)
     assert str(result.best.gpm.expression) == sound[1]
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({"LIN", "SE", "C"}))
@@ -324,15 +302,6 @@ def test_white_noise_is_a_constant():
     assert constant > line
 
 
-def test_what_is_not_needed_any_more_is_left_out():
-    """From a product with a factor too many, in one step."""
-    x = np.linspace(0, 1, 40)
-    y = 3 * x + 0.1 * np.random.default_rng(0).normal(size=40)
-    keywords = {"first_level": "SE * LIN + PER", "bases": ("PER",), "depth": 2, "score": "bic", **SETTINGS}
-    found = pma.search.compositional_kernel_search(x[:, None], y, **keywords)
-    assert {"SE * LIN", "LIN + PER", "SE + PER"} <= set(found.fits)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -369,9 +338,6 @@ def test_a_constant_mean_and_one_line_make_every_line(text):
     [
         ({"bases": ()}, "bases is empty"),
         ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
-        ({"first_level": "SE["}, "cannot read the kernel expression"),
-        ({"first_level": []}, "first_level is empty: name at least one"),
-        ({"score": "aic"}, "score must be one of bic, evidence; got 'aic'"),
         ({"depth": 0}, "depth must be a positive whole number; got 0"),
         ({"beam": 1.5}, "beam must be a whole number"),
         ({"budget": 0}, "budget must be a positive whole number"),

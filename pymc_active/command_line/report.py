@@ -11,7 +11,7 @@ from pymc_active.command_line.state import as_set, load_run, name_of_point, open
 from pymc_active.command_line.tables import listing
 from pymc_active.criteria.epig import IntegratedVariance
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.parameter_table import table_of_draws
+from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.learner.learner import Learner
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined, predict

@@ -9,16 +9,21 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.inference.evidence import Evidence, SampledEvidence
+from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized
+
+# Draws behind the table of a summary.
+_SHOWN = 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,6 +214,11 @@ class Fit(Summarized, ABC):
         logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
         groups["sample_stats"].attrs = attrs | logs | {"n_left_out": self.n_left_out}
         return xr.DataTree.from_dict(groups | self._own_groups())
+
+    def _parameters(self) -> list[pd.DataFrame]:
+        """The tables of a summary."""
+        table = table_of_draws(self.gpm, self.draw(_SHOWN, 0))
+        return [table] if len(table) else []
 
     def _data_shown(self) -> str:
         more = f" of {len(self.y) + self.n_left_out}" if self.n_left_out else ""

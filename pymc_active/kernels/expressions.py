@@ -261,13 +261,13 @@ def base_kernels(expression: Expression) -> list[Base]:
     return [base for child in expression.children for base in base_kernels(child)]
 
 
-def log_prior(expression: Expression, n_bases: int, cost: float | None = None) -> float:
-    """Log prior of a structure, by what each of its base kernels beyond the first costs, in nats.
+def log_prior(expression: Expression, n_bases: int) -> float:
+    """Log prior of a structure: each base kernel beyond the first costs 1 + log(n_bases) nats.
 
-    By default 1 + log(n_bases): each further kernel multiplies the number of structures by about the number of base
+    Each further kernel multiplies the number of structures by about the number of base
     kernels to choose from, so all structures with one kernel more are together less probable.
     """
-    return -(1 + math.log(n_bases) if cost is None else cost) * (len(base_kernels(expression)) - 1)
+    return -(1 + math.log(n_bases)) * (len(base_kernels(expression)) - 1)
 
 
 def on_inputs(expression: Expression, n_inputs: int) -> Expression:

@@ -19,7 +19,6 @@ from pymc_active.laplace.draws.short_chains import particles
 from pymc_active.laplace.draws.weighted import CONFIRMING, WeightedDraws, prior_for_few_data, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
-from pymc_active.laplace.parameter_table import parameter_table
 from pymc_active.models.datatrees import n_affordable
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space
@@ -138,8 +137,7 @@ class LaplaceFit(Fit):
             "directions of symmetry": d["n_symmetry"] or None,
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
-        table = parameter_table(gpm, self.best)
-        return Summary(f"LaplaceFit of {gpm.description}", facts, [table] if len(table) else [], doubts)
+        return Summary(f"LaplaceFit of {gpm.description}", facts, self._parameters(), doubts)
 
     @cached_property
     def modes(self) -> list[Mode]:

@@ -167,7 +167,7 @@ class ParticleFit(Fit):
             "particles": f"{d['n_particles']}, {d['effective_sample_size']:.0f} effective, {d['n_families']} families",
         }
         doubts = [f"Doubtful: {problem}." for problem in d["warnings"]]
-        return Summary(f"ParticleFit of {self.gpm.description}", facts, [], doubts)
+        return Summary(f"ParticleFit of {self.gpm.description}", facts, self._parameters(), doubts)
 
     @cached_property
     def modes_found(self) -> LaplaceFit:

@@ -102,16 +102,16 @@ def plot_decomposition(
 
 @checked
 def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axes | None = None) -> Axes:
-    """The score of all kernels of a search over its levels, with lines from the parents of the best.
+    """The evidence of all kernels of a search over its levels, with lines from the parents of the best.
 
-    The y axis has nats below the best (log evidence and prior, or half the difference in BIC). Hollow points are
-    doubtful fits. The best ``n_labels`` kernels of each level are named. The result comes from
+    The y axis has nats below the best, of log evidence and prior. Hollow points are doubtful fits. The best
+    ``n_labels`` kernels of each level are named. The result comes from
     :func:`pymc_active.search.compositional_kernel_search`; if it went on with the logarithm of y, that is shown.
     """
     check_result(result, StructureSearch, "plot_structure_search", "the result of compositional_kernel_search")
     result = result.logarithm or result
-    table, is_evidence = result.table, result.score == "evidence"
-    score = (table.log_evidence + table.log_prior if is_evidence else -0.5 * table.bic).to_numpy()
+    table = result.table
+    score = (table.log_evidence + table.log_prior).to_numpy()
     table, score = table.isel(model=np.isfinite(score)), score[np.isfinite(score)]
     below = score - score.max()
     level, labels = table.level.to_numpy(), [str(label) for label in table.model.to_numpy()]
@@ -130,11 +130,10 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
             note(ax, labels[i], (one, below[i]), (7, 4), bbox=PAPER | {"alpha": 0.8})
     low = float(below.min())
     nats_axis(ax, "y", low)
-    ylabel = "log evidence and prior below the best (nats)" if is_evidence else "-BIC/2 below the best"
     of_what = " for the logarithm of y" if result.is_of_logarithm else ""
     ax.set(
         xlabel=f"level of the search{of_what}",
-        ylabel=ylabel,
+        ylabel="log evidence and prior below the best (nats)",
         ylim=(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0))),
     )
     ax.set(xticks=np.unique(level), xlim=(level.min() - 0.3, level.max() + 0.9))

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.parameter_table import natural_names
+from pymc_active.inference.parameter_table import natural_names
 from pymc_active.models.datatrees import in_chains
 from pymc_active.plots.axes import legend_above, log_axis, name_rows, new_grid, read_axes
 from pymc_active.plots.marks import medians

@@ -56,7 +56,6 @@ class FittedKernels:
     fit_keywords: dict[str, Any]
     evidence: Mapping[str, Any]
     n_bases: int
-    kernel_cost: float | None
     records: dict[Expression, Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
     bics: dict[str, float] = field(default_factory=dict)
@@ -75,11 +74,11 @@ class FittedKernels:
         for expression, parent in batch.items():
             self.records[expression] = Record(expression, level, parent, errors.get(str(expression), ""))
 
-    def confirm(self, score: str) -> None:
+    def confirm(self) -> None:
         """Search the best kernels thoroughly, from the modes they have."""
         if self.fit_keywords.get("n_restarts", np.inf) <= _RANKED:
             return
-        best = [str(record.expression) for record in self.ranked(score)[:_THOROUGH]]
+        best = [str(record.expression) for record in self.ranked()[:_THOROUGH]]
         known = {label: self.fits[label] for label in best if label not in self.thorough}
         if known:
             self._fit({label: fit.gpm for label, fit in known.items()}, known)
@@ -140,31 +139,31 @@ class FittedKernels:
 
     def log_prior(self, label: str) -> float:
         """Of the structure of a kernel, nats."""
-        return log_prior(parse(label), self.n_bases, self.kernel_cost)
+        return log_prior(parse(label), self.n_bases)
 
-    def ranked(self, score: str) -> list[Record]:
+    def ranked(self) -> list[Record]:
         """Fits, the best first; without the doubtful ones unless all are."""
         if not self.fits:
             return []
         table, records = self.table(), list(self.records.values())
-        order = [i for i in ranking(table, score) if not records[i].error]
+        order = [i for i in ranking(table) if not records[i].error]
         sound = [i for i in order if not table.doubtful.to_numpy()[i]]
         return [records[i] for i in sound or order]
 
     def probable(self) -> list[Expression]:
         """Sound fits with a probability of a tenth or more, the best first."""
         probability = self.table().probability.to_series()
-        sound = [record.expression for record in self.ranked("evidence")]
+        sound = [record.expression for record in self.ranked()]
         return [expression for expression in sound if probability[str(expression)] >= _PROBABLE]
 
-    def best_score(self, score: str) -> float:
+    def best_score(self) -> float:
         """The score of the best kernel so far."""
-        ranked = self.ranked(score)
-        return float(scores_of(self.table().sel(model=str(ranked[0].expression)), score)) if ranked else -np.inf
+        ranked = self.ranked()
+        return float(scores_of(self.table().sel(model=str(ranked[0].expression)))) if ranked else -np.inf
 
-    def highest(self, score: str) -> float:
+    def highest(self) -> float:
         """The highest score of any kernel, also of doubtful fits; minus infinity if there is none."""
-        scores = scores_of(self.table(), score) if self.fits else np.empty(0)
+        scores = scores_of(self.table()) if self.fits else np.empty(0)
         return float(np.max(scores[np.isfinite(scores)], initial=-np.inf))
 
     def table(self) -> xr.Dataset:
@@ -197,14 +196,14 @@ class FittedKernels:
         return table
 
 
-def scores_of(table: xr.Dataset, score: str) -> np.ndarray:
-    """Larger is better."""
-    return (table.log_evidence + table.log_prior).to_numpy() if score == "evidence" else -table.bic.to_numpy()
+def scores_of(table: xr.Dataset) -> np.ndarray:
+    """Log evidence and prior."""
+    return (table.log_evidence + table.log_prior).to_numpy()
 
 
-def ranking(table: xr.Dataset, score: str) -> np.ndarray:
+def ranking(table: xr.Dataset) -> np.ndarray:
     """Positions: sound fits, the best first, then doubtful ones, then failed ones."""
-    scores = np.nan_to_num(scores_of(table, score), nan=-np.inf, posinf=-np.inf)
+    scores = np.nan_to_num(scores_of(table), nan=-np.inf, posinf=-np.inf)
     return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
 
 

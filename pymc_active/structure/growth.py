@@ -16,41 +16,19 @@ _BATCH = 8
 _NEIGHBOURS = 100
 
 
-@dataclass(frozen=True)
-class Grammar:
-    """Which kernels are tried: those of the first level, and their neighbours by the base kernels."""
+@dataclass
+class Growth:
+    """A search under way, from the kernels ``first`` on; ``stopped`` says why it ended."""
 
     first: Sequence[Expression]
     bases: Sequence[str | Expression]
     n_inputs: int
     beside_a_constant: bool
     depth: int
-
-    def children(
-        self, parents: Sequence[Expression], tried: Mapping[Expression, object]
-    ) -> dict[Expression, Expression | None]:
-        """What is one step away and not tried yet, each with the best of its parents, the first."""
-        largest = self.depth - 1 + max(len(base_kernels(kernel)) for kernel in self.first)
-        found: dict[Expression, Expression | None] = {}
-        for parent in parents:
-            steps = (*parent.neighbours(self.bases, self.n_inputs), *parent.simpler(), *parent.exchanged())
-            for child in steps:
-                is_idle = is_redundant(child, beside_a_constant=self.beside_a_constant)
-                if not is_idle and child not in tried and len(base_kernels(child)) <= largest:
-                    found.setdefault(child, parent)
-        return found
-
-
-@dataclass
-class Growth:
-    """A search under way; ``stopped`` says why it ended."""
-
-    grammar: Grammar
-    search: FittedKernels
-    score: str
     beam: int
     budget: int | None
     progressbar: bool
+    search: FittedKernels
     outputs: str = ""
     level: int = 0
     stopped: str = ""
@@ -58,25 +36,25 @@ class Growth:
     candidates: dict[Expression, Expression | None] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.candidates = dict.fromkeys(self.grammar.first)
+        self.candidates = dict.fromkeys(self.first)
 
     def grow(self, last: int) -> None:
         """Fit the next levels, up to the last one or until one brings nothing better."""
-        search, depth = self.search, self.grammar.depth
+        search, depth = self.search, self.depth
         while not self.stopped and self.level < last:
             self.level += 1
-            before = search.best_score(self.score)
+            before = search.best_score()
             room = None if self.budget is None else self.budget - len(search.records)
             chosen = dict(list(self.candidates.items())[:room])
             self._fit(chosen, self.level, f"Level {self.level} of at most {depth}{self.outputs}")
             if len(chosen) < len(self.candidates) or len(search.records) == self.budget:
                 self.stopped = f"budget of {self.budget} kernels used up"
-            elif self.level > 1 and not search.best_score(self.score) > before:
+            elif self.level > 1 and not search.best_score() > before:
                 self.stopped = f"level {self.level} brought nothing better"
             elif self.level == depth:
                 self.stopped = f"depth {depth} reached"
             else:
-                best = [record.expression for record in search.ranked(self.score)[: self.beam]]
+                best = [record.expression for record in search.ranked()[: self.beam]]
                 self.candidates = self._children([one for one in best if one not in self.expanded])
                 if not self.candidates:
                     self.stopped = "no neighbours left"
@@ -102,15 +80,24 @@ class Growth:
             self.stopped += f", then {len(search.records) - n_before} around probable kernels{limit}"
 
     def _children(self, parents: Sequence[Expression]) -> dict[Expression, Expression | None]:
+        """What is one step away and not tried yet, each with the best of its parents, the first."""
         self.expanded.update(parents)
-        return self.grammar.children(parents, self.search.records)
+        largest = self.depth - 1 + max(len(base_kernels(kernel)) for kernel in self.first)
+        found: dict[Expression, Expression | None] = {}
+        for parent in parents:
+            steps = (*parent.neighbours(self.bases, self.n_inputs), *parent.simpler(), *parent.exchanged())
+            for child in steps:
+                is_idle = is_redundant(child, beside_a_constant=self.beside_a_constant)
+                if not is_idle and child not in self.search.records and len(base_kernels(child)) <= largest:
+                    found.setdefault(child, parent)
+        return found
 
     def _fit(self, chosen: Mapping[Expression, Expression | None], level: int, what: str) -> None:
         with progress(what, len(chosen), self.progressbar) as advance:
             for batch in batched(chosen.items(), _BATCH):
                 self.search.fit(dict(batch), level)
                 advance(len(batch))
-            self.search.confirm(self.score)
+            self.search.confirm()
 
 
 def _size(child: tuple[Expression, Expression | None]) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import add
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,7 @@ import xarray as xr
 from pymc_active.kernels.expressions import (
     Base,
     Expression,
-    base_kernels,
     grid,
-    on_inputs,
-    parse,
 )
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
@@ -30,7 +27,7 @@ from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import OutputMap
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, ranking, scores_of
-from pymc_active.structure.growth import Grammar, Growth
+from pymc_active.structure.growth import Growth
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
@@ -40,7 +37,6 @@ from pymc_active.support.tables import (
     input_labels,
     read_bounds,
     read_inputs,
-    read_numbers,
     read_outputs,
 )
 from pymc_active.support.user_warnings import (
@@ -54,7 +50,6 @@ from pymc_active.support.user_warnings import (
     warn_user,
 )
 
-SCORES = ("bic", "evidence")
 # Rows in a summary.
 _SHOWN = 10
 # Largest over smallest output from which logarithms are tried, in how many levels up to how many points, and nats from
@@ -76,15 +71,14 @@ class StructureSearch(Summarized):
     (neighbours of probable kernels, fitted at last, have one more), ``parent``, ``probability`` (among all fitted
     models), ``log_evidence`` (nats, summed over modes), ``log_prior`` (of the structure: what its base kernels cost),
     ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
-    that failed (its numbers are NaN). ``score`` ranks the fits, ``stopped`` says why the search ended, and ``evidence``
-    how :class:`ModelAverage` takes the evidences of the table. If the logarithm of y is more probable, ``logarithm`` is
+    that failed (its numbers are NaN). ``stopped`` says why the search ended, and ``evidence`` how :class:`ModelAverage`
+    takes the evidences of the table. If the logarithm of y is more probable, ``logarithm`` is
     the search for its kernels, which ``is_of_logarithm``, and ``gain`` by how many nats, when it began; everything else
     is of y.
     """
 
     table: xr.Dataset
     fits: dict[str, LaplaceFit]
-    score: str
     stopped: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     logarithm: StructureSearch | None = None
@@ -109,7 +103,7 @@ class StructureSearch(Summarized):
 
     @property
     def best(self) -> LaplaceFit:
-        """The best sound fit by its score; a doubtful one only if all are doubtful."""
+        """The most probable sound fit; a doubtful one only if all are doubtful."""
         return self.fits[self._best_label()]
 
     @property
@@ -118,8 +112,8 @@ class StructureSearch(Summarized):
 
         At least two. A ValueError for fewer than two sound fits.
         """
-        order = [i for i in ranking(self.table, "evidence") if not self.table.doubtful.to_numpy()[i]]
-        scores, labels = scores_of(self.table, "evidence"), self.table.model.to_numpy()
+        order = [i for i in ranking(self.table) if not self.table.doubtful.to_numpy()[i]]
+        scores, labels = scores_of(self.table), self.table.model.to_numpy()
         kept = [str(labels[i]) for k, i in enumerate(order[:MOST]) if k < 2 or scores[i] > scores[order[0]] - FAR]
         prior = np.exp(self.table.log_prior.to_series())
         with ignoring(DoubtfulEvidenceWarning, SamplingWarning):
@@ -131,7 +125,7 @@ class StructureSearch(Summarized):
 
     def _best_label(self, levels: int | None = None) -> str:
         table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
-        return str(table.model.to_numpy()[ranking(table, self.score)[0]])
+        return str(table.model.to_numpy()[ranking(table)[0]])
 
     @property
     def history(self) -> pd.DataFrame:
@@ -144,9 +138,7 @@ class StructureSearch(Summarized):
             best = self._best_label(level)
             row = self.table.sel(model=best)
             n_models = int((self.table.level == level).sum())
-            rows.append(
-                (level, n_models, best, float(row.log_evidence), float(row.bic), float(scores_of(row, self.score)))
-            )
+            rows.append((level, n_models, best, float(row.log_evidence), float(row.bic), float(scores_of(row))))
         columns = ["level", "n_models", "best", "log_evidence", "bic", "gain"]
         frame = pd.DataFrame(rows, columns=columns).set_index("level")
         return frame.assign(gain=frame.gain.diff())
@@ -157,11 +149,11 @@ class StructureSearch(Summarized):
             outputs = {"outputs": f"the logarithm of y, {self.gain:.0f} nats more probable than y"}
             return summary._replace(facts=dict(summary.facts) | outputs)
         what = "the logarithm of y" if self.is_of_logarithm else None
-        table = self.table.isel(model=ranking(self.table, self.score)[:_SHOWN])
+        table = self.table.isel(model=ranking(self.table)[:_SHOWN])
         frame = table.to_dataframe()[["probability", "log_evidence", "bic", "n_parameters", "level", "doubtful"]]
         frame = formatted(frame, {"probability": "{:.3g}", "log_evidence": "{:.2f}", "bic": "{:.2f}"})
         frame = frame.assign(n_parameters=frame.n_parameters.astype("Int64"))
-        best = f"{self._best_label()} of {self.table.sizes['model']} kernels by {self.score}"
+        best = f"{self._best_label()} of {self.table.sizes['model']} kernels"
         return Summary("StructureSearch", {"outputs": what, "best": best, "stopped": self.stopped}, [frame])
 
 
@@ -171,12 +163,9 @@ def compositional_kernel_search(
     y: Any,
     *,
     bases: Sequence[str | Expression] = ("SE", "PER", "LIN", "RQ", "STEP"),
-    first_level: str | Expression | Sequence[str | Expression] | None = None,
     depth: int = 6,
     beam: int = 1,
     budget: int | None = None,
-    score: Literal["evidence", "bic"] = "evidence",
-    kernel_cost: float | None = None,
     period: float | Mapping[Any, float] | Sequence[float | None] | None = None,
     mean: str | pm.gp.mean.Mean = "constant",
     priors: str | Mapping[str, Any] | None = None,
@@ -205,24 +194,10 @@ def compositional_kernel_search(
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ... STEP finds changes of level and
         what begins in the middle of the data; for what ends there, search along -x. Without it a level has about a
         fifth fewer kernels.
-    first_level : str, Expression or sequence, optional
-        Kernels of the first level, in place of the bases.
     depth, beam, budget : int
         Largest numbers of levels, and so of base kernels in one kernel; of kernels expanded at each level (the best
-        ones; 1 is greedy, as in the paper); and of kernels fitted (default: no limit). With a budget, or by BIC, the
-        search ends with the last level.
-    score : {"evidence", "bic"}
-        ``"evidence"``: the largest evidence, less the cost of the kernels. It is Laplace's, which is too low where data
-        leave a part of the kernel open; so at last the evidences of the best thirty within ten nats of the best
-        are sampled by weighted draws around their modes (a thousand up to 50 points, fewer up to 158, then none).
-        ``"bic"``: the smallest :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior. k counts
-        all free hyperparameters (mean and noise included), but only one output scale for each product, since the data
-        determine only the product of its scales.
-    kernel_cost : float, optional
-        Nats that each base kernel beyond the first costs in ``"evidence"`` and in the probabilities: the prior of a
-        structure is proportional to exp(-cost · number). Default: 1 + log(number of base kernels). As each further
-        kernel multiplies the number of structures by about as many, all structures with one kernel more are then
-        together less probable. 0 compares evidences alone.
+        ones; 1 is greedy, as in the paper); and of kernels fitted (default: no limit). With a budget the search ends
+        with the last level.
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed, progressbar, executor, fit_keywords
@@ -243,15 +218,24 @@ def compositional_kernel_search(
         if the search was interrupted; then everything fitted before is returned.
     PeriodWarning, ScaleWarning
         If the data cannot show the known ``period``, or if another season besides makes the best kernel of a series
-        more probable by over five nats (not for ``score="bic"``, or with a budget); if the data fill less than 2 % of
+        more probable by over five nats (not with a budget); if the data fill less than 2 % of
         ``bounds``.
     OutputScaleWarning
         If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
         three levels of both (with more than 300 points, by RQ alone), as where changes multiply. Not with fewer than
-        ten points, for ``score="bic"``, or with a budget. To keep to y, pass ``y - y.mean()``.
+        ten points, or with a budget. To keep to y, pass ``y - y.mean()``.
 
     Notes
     -----
+    The best kernel has the largest evidence, less 1 + log(number of base kernels) nats for each base kernel beyond the
+    first: as each further kernel multiplies the number of structures by about as many, all structures with one kernel
+    more are then together less probable. The evidence is Laplace's, which is too low where data leave a part of the
+    kernel open; so at last the evidences of the best thirty within ten nats of the best are sampled by weighted draws
+    around their modes (a thousand up to 50 points, fewer up to 158, then none). ``bic`` in the table is
+    :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior, as in the paper; k counts all free
+    hyperparameters (mean and noise included), but only one output scale for each product, since the data determine only
+    the product of its scales.
+
     No kernel is tried twice, in whatever order it is written. Redundant kernels are left out: products with the same
     squared exponential twice, which is again a squared exponential, or with two steps, and sums of two lines beside a
     constant mean, of three, or of two through the origin. A neighbour starts from the modes of its parent and from few
@@ -279,26 +263,15 @@ def compositional_kernel_search(
     """
     values = read_inputs(X)
     outputs = read_outputs(y, len(values))
-    if score not in SCORES:
-        raise ValueError(f"score must be one of {', '.join(SCORES)}; got {score!r}")
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
         count(name, number)
     n_inputs = values.shape[1]
     base = [kernel for kernel in grid(bases, n_inputs=n_inputs) if isinstance(kernel, Base)]
-    cost = None if kernel_cost is None else float(read_numbers(kernel_cost, "kernel_cost"))
-    if not (cost is None or 0 <= cost < np.inf):
-        raise ValueError(f"kernel_cost must be a number of nats from 0; got {kernel_cost!r}")
-    kernels: list[Expression] = [*base]
-    if first_level is not None:
-        given = [first_level] if isinstance(first_level, str | Expression) else list(first_level)
-        if not given:
-            raise ValueError("first_level is empty: name at least one kernel, or leave it out for the base kernels")
-        kernels = [on_inputs(parse(one), n_inputs) for one in given]
     in_box = bounds is not None and isinstance(x_scale, str) and x_scale == "unit"
     models = {"period": period, "mean": mean, "priors": priors, "y_scale": y_scale, "bounds": bounds}
     models["x_scale"] = None if in_box else x_scale
     if period is not None:
-        periodic = [one for one in kernels + base if any(k.name in ("PER", "PER0") for k in base_kernels(one))]
+        periodic = [one for one in base if one.name in ("PER", "PER0")]
         if not periodic:
             raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
         # Warns of a period that no kernel has, or that data cannot show.
@@ -307,27 +280,24 @@ def compositional_kernel_search(
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
-    seed = int(rng.integers(2**31)) if score == "evidence" else 0
-    evidence = evidence_of(len(values), seed) if score == "evidence" else {}
+    seed = int(rng.integers(2**31))
+    evidence = evidence_of(len(values), seed)
 
     def unfitted(values: Any, scales: Mapping[str, Any], keywords: Mapping[str, Any]) -> FittedKernels:
-        return FittedKernels(X, values, {**models, **scales}, dict(keywords), evidence, len(base), cost)
+        return FittedKernels(X, values, {**models, **scales}, dict(keywords), evidence, len(base))
 
-    grammar = Grammar(kernels, bases, n_inputs, mean in ("constant", "linear"), depth)
-    of_y = Growth(grammar, unfitted(y, {}, keywords), score, beam, budget, progressbar)
+    begun = partial(Growth, base, bases, n_inputs, mean in ("constant", "linear"), depth, beam, budget, progressbar)
+    of_y = begun(unfitted(y, {}, keywords))
     of_log: Growth | None = None
-    by_evidence = score == "evidence" and budget is None
     gain, advice, stopped = 0.0, "", ""
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
-            if by_evidence and len(outputs) >= _FEWEST and _may_multiply(outputs):
+            if budget is None and len(outputs) >= _FEWEST and _may_multiply(outputs):
                 # Generators of their own, so that the search of y does not depend on it.
                 own = {**keywords, "random_seed": np.random.default_rng(seed)}
                 logs, scale = np.log(outputs), {"y_scale": "standardize"}
-                rival = Growth(
-                    grammar, unfitted(logs, scale, own), score, beam, budget, progressbar, " for the logarithm"
-                )
+                rival = begun(unfitted(logs, scale, own), " for the logarithm")
                 if len(outputs) > _SHORT:
                     one, other = unfitted(y, {}, own | _QUICK), unfitted(logs, scale, own | _QUICK)
                     for search in (one, other):
@@ -337,17 +307,16 @@ def compositional_kernel_search(
                     for growth in (of_y, rival):
                         growth.grow(min(depth, _LEVELS))
                 # Laplace's evidences of both. Without noise the best fits may be doubtful, of one of them alone.
-                gain = other.highest(score) - logs.sum() - one.highest(score)
+                gain = other.highest() - logs.sum() - one.highest()
                 if _LARGE_GAIN < gain < np.inf:
                     of_log, advice, of_y.search = rival, _advice(gain, one, other), one
                     of_y.stopped = of_y.stopped or f"{len(one.fits)} kernel(s), since its logarithm is more probable"
             for growth in [of_y] if of_log is None else [of_y, of_log]:
                 growth.grow(depth)
-                if first_level is None and budget is None:
+                if budget is None:
                     growth.try_noise()
-                if score == "evidence":
-                    growth.search.sample()
-                if by_evidence and growth.search.fits and growth is (of_log or of_y):
+                growth.search.sample()
+                if budget is None and growth.search.fits and growth is (of_log or of_y):
                     growth.grow_around()
         except KeyboardInterrupt:
             if not of_y.search.fits:
@@ -364,12 +333,12 @@ def compositional_kernel_search(
         found, is_last = growth.search, growth is (of_log or of_y)
         why = stopped if stopped and (is_last or not growth.stopped) else growth.stopped
         # An interrupted search may have sampled none.
-        return StructureSearch(found.table(), found.fits, score, why, evidence if found.sampled else {}, **more)
+        return StructureSearch(found.table(), found.fits, why, evidence if found.sampled else {}, **more)
 
     chosen = result(of_y) if of_log is None else result(of_log, is_of_logarithm=True)
     found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
     _warn(chosen, "" if of_log is None else " for the logarithm of y")
-    if period is not None and n_inputs == 1 and by_evidence and not stopped:
+    if period is not None and n_inputs == 1 and budget is None and not stopped:
         # The search is complete, whoever interrupts this.
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
             known = known_periods(period, input_labels(X, 1))[0] or np.inf
@@ -419,7 +388,7 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
 
 def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:
     """What it means that the logarithm of y is more probable."""
-    before, by = search.ranked("evidence")[0].expression, logs.ranked("evidence")[0].expression
+    before, by = search.ranked()[0].expression, logs.ranked()[0].expression
     return (
         f"kernel search: the logarithm of y is {gain:.0f} nats more probable by {by} than y itself by {before}, so its "
         "changes multiply, and the search goes on with the logarithm, found.logarithm. found.predict(X_new) takes it, "
@@ -432,12 +401,12 @@ def _warn(result: StructureSearch, outputs: str = "") -> None:
     """One warning for every doubt about the result."""
     problems = []
     table, best = result.table, result._best_label()
-    top = str(table.model.to_numpy()[int(np.nanargmax(scores_of(table, result.score)))])
+    top = str(table.model.to_numpy()[int(np.nanargmax(scores_of(table)))])
     if bool(table.doubtful.sel(model=top)):
         if bool(table.doubtful.sel(model=best)):
             what = f"every fit is doubtful, for example that of {top}"
         else:
-            what = f"{top} has a better {result.score} than {best}, but was passed over because its fit is doubtful"
+            what = f"{top} is more probable than {best}, but was passed over because its fit is doubtful"
         problems.append(f"{what}: {'; '.join(result.fits[top].diagnostics['warnings'])}")
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted; the result holds the {len(result.fits)} fits made before")

@@ -35,7 +35,6 @@ def sobol_indices(
     *,
     bounds: Bounds | None = None,
     distribution: Any = None,
-    second_order: bool = False,
     draws: int = 128,
     n_points: int = 1024,
     random_seed: int | np.random.Generator | None = None,
@@ -58,14 +57,11 @@ def sobol_indices(
     distribution : sequence of D frozen distributions of scipy.stats, or array_like of shape (m, D), optional
         Instead of ``bounds``: one distribution for each input, or rows of which each column is one. The inputs are
         taken to be independent, whatever the rows say: the indices have no such meaning for inputs that are not.
-    second_order : bool
-        Also the interactions of pairs, for nearly twice as many evaluations.
     draws : int
         Functions drawn.
     n_points : int
-        N, a power of two. A function is evaluated at N (D + 2) points of a Sobol' sequence, with ``second_order`` at
-        N (2 D + 2). The error of these integrals, at most about 1 / √N, is in the intervals, since draws with other
-        hyperparameters have other points.
+        N, a power of two. A function is evaluated at N (D + 2) points of a Sobol' sequence. The error of these
+        integrals, at most about 1 / √N, is in the intervals, since draws with other hyperparameters have other points.
     random_seed : int or Generator, optional
     ci_prob : float
         Probability of the equal-tailed intervals.
@@ -79,7 +75,6 @@ def sobol_indices(
           out slightly negative.
         * ``total`` (input): the share that would be left if all *other* inputs were known, with all interactions. An
           input of total 0 does not matter. The totals add up to 1 only without interactions.
-        * ``second_order`` (input, other_input), if asked for: the share of their interaction; NaN on the diagonal.
         * ``variance``: that of the function over the inputs, without noise, in squared units of y.
 
     Raises
@@ -131,53 +126,40 @@ def sobol_indices(
         # Points of its own, or all draws would share the error of the integrals, and no interval would show it.
         u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
         A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
-        found.append(_indices(PosteriorPaths(inputs, [part]), A, B, second_order))
-    dims = {"first_order": ["input"], "total": ["input"], "second_order": ["input", "other_input"], "variance": []}
+        found.append(_indices(PosteriorPaths(inputs, [part]), A, B))
+    dims = {"first_order": ["input"], "total": ["input"], "variance": []}
     variables = {
         name: (("summary", *dims[name]), summarize(np.concatenate([one[name] for one in found]), ci_prob))
         for name in found[0]
     }
     coords: dict[str, Any] = {"summary": summary_names, "input": inputs}
-    if second_order:
-        coords["other_input"] = inputs
     if distribution is None:
         ends = to_inputs(np.array([np.zeros(len(inputs)), np.ones(len(inputs))]))
         coords |= {name: ("input", end) for name, end in zip(("low", "high"), ends, strict=True)}
     return xr.Dataset(variables, coords=coords, attrs={"ci_prob": ci_prob})
 
 
-def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray, second_order: bool) -> dict[str, np.ndarray]:
-    """Indices of functions, f(X) being (S, N), from two samples (N, D) of the inputs: (S, D), (S, D, D) and (S,)."""
+def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray) -> dict[str, np.ndarray]:
+    """Indices of functions, f(X) being (S, N), from two samples (N, D) of the inputs: (S, D) and (S,)."""
 
     def values(X: np.ndarray) -> np.ndarray:
         return np.asarray(f(X)) - center
 
-    def mixed(X: np.ndarray, other: np.ndarray, i: int) -> np.ndarray:
-        X = X.copy()
-        X[:, i] = other[:, i]
-        return values(X)
+    def moved(i: int) -> np.ndarray:
+        X = A.copy()
+        X[:, i] = B[:, i]
+        return values(X) - f_A
 
-    D, center = A.shape[1], np.zeros(1)
+    center = np.zeros(1)
     f_A, f_B = values(A), values(B)
     # Products of centred values have smaller errors.
     center = 0.5 * (f_A.mean(1) + f_B.mean(1))[:, None]
     f_A, f_B = f_A - center, f_B - center
     variance = 0.5 * (np.square(f_A).mean(1) + np.square(f_B).mean(1))
-    moved = [mixed(A, B, i) for i in range(D)]
-    share = 1 / variance[:, None]
-    first = np.stack([(f_B * (f_i - f_A)).mean(1) for f_i in moved], axis=1) * share
-    total = np.stack([0.5 * np.square(f_i - f_A).mean(1) for f_i in moved], axis=1) * share
-    found = {"first_order": first, "total": total, "variance": variance}
-    if second_order:
-        pairs = np.full((len(variance), D, D), np.nan)
-        for i in range(D):
-            f_i = mixed(B, A, i)
-            for j in range(i + 1, D):
-                # Both have i of A and j of B, and nothing else in common.
-                closed = (f_i * moved[j] - f_A * f_B).mean(1) / variance
-                pairs[:, i, j] = pairs[:, j, i] = closed - first[:, i] - first[:, j]
-        found["second_order"] = pairs
-    return found
+    steps = [moved(i) for i in range(A.shape[1])]
+    first = np.stack([(f_B * step).mean(1) for step in steps], axis=1) / variance[:, None]
+    total = np.stack([0.5 * np.square(step).mean(1) for step in steps], axis=1) / variance[:, None]
+    return {"first_order": first, "total": total, "variance": variance}
 
 
 def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:

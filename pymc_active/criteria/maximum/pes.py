@@ -7,8 +7,6 @@ from typing import Any, get_args, override
 import numpy as np
 import xarray as xr
 
-from pymc_active.criteria.base import Scorer
-from pymc_active.criteria.improvement import ExpectedImprovement
 from pymc_active.criteria.maximum.base import (
     OfOneGP,
     OptimizedPaths,
@@ -22,7 +20,6 @@ from pymc_active.criteria.maximum.domain import best_inside
 from pymc_active.criteria.maximum.embedded_maxima import frames
 from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.max_value import scorer_of_heights
-from pymc_active.inference.ensemble import Ensemble
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
 from pymc_active.support.arguments import checked
@@ -141,8 +138,17 @@ class Pes(OptimumCriterion):
             "constraints": "C1, C2 and C3" if not self.domain.is_pool else "C2 and C3",
         }
         if 2 * n_failed > self.n_optima:
-            return self._fall_back(ensemble, optima, told)
-        return _scorer(ensemble, optima, parts, told)
+            warn_user(
+                f"expectation propagation failed for {n_failed} of {self.n_optima} places of the maximum, so pes uses "
+                "their heights alone (max_value_entropy). The data covariance is probably ill-conditioned: give "
+                "log_noise a prior that keeps it away from zero, or remove repeated points.",
+                DoubtfulFitWarning,
+            )
+            return scorer_of_heights(ensemble, optima, told | {"constraints": "none (max_value_entropy)"})
+        parts = [part for part in parts if len(part.keep)]
+        S, k, q = parts[0].maxima.T.shape
+        given = [OfOneGP(part.gp, len(part.keep), part) for part in parts]
+        return OptimumScorer(ensemble, optima, given, self.units, S * (k + q) + len(parts[0].gp.y), told)
 
     def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
         values = None
@@ -164,37 +170,6 @@ class Pes(OptimumCriterion):
             moments=self.moments,
             directions=directions,
         )
-
-    def _fall_back(self, ensemble: Ensemble, optima: list[OptimizedPaths], told: dict[str, Any]) -> Scorer:
-        """Use C3 alone; if that also fails, the maximum's height; if that is not finite, the expected improvement."""
-        parts = [PlaceInformation(GPGivenMaxima(o.gp, o.maxima, derivatives=False)) for o in optima]
-        scorer: Scorer = scorer_of_heights(ensemble, optima, told)
-        if 2 * sum(len(part.keep) for part in parts) > self.n_optima:
-            told["constraints"] = "C3"
-            scorer = _scorer(ensemble, optima, parts, told)
-        elif np.isfinite(scorer.score(scorer.seeds)).all():
-            told["constraints"] = "none (max_value_entropy)"
-        else:
-            told["constraints"] = "none (expected_improvement)"
-            scorer = ExpectedImprovement(self.minimize).prepare(ensemble)
-            scorer.diagnostics = told
-        warn_user(
-            f"expectation propagation failed for {told['n_dropped']} of {self.n_optima} places of the maximum, so pes "
-            f"uses other constraints: {told['constraints']}. The data covariance is probably ill-conditioned: give "
-            "log_noise a prior that keeps it away from zero, or remove repeated points.",
-            DoubtfulFitWarning,
-        )
-        return scorer
-
-
-def _scorer(
-    ensemble: Ensemble, optima: list[OptimizedPaths], parts: list[PlaceInformation], told: dict[str, Any]
-) -> OptimumScorer:
-    parts = [part for part in parts if len(part.keep)]
-    S, k, q = parts[0].maxima.T.shape
-    width = S * (k + q) + len(parts[0].gp.y)
-    given = [OfOneGP(part.gp, len(part.keep), part) for part in parts]
-    return OptimumScorer(ensemble, optima, given, Pes.units, width, told)
 
 
 @checked
@@ -263,8 +238,7 @@ def pes(
     Warns
     -----
     DoubtfulFitWarning
-        If expectation propagation failed for more than half of the places. The criterion then uses f(x) < f(x*) alone;
-        if that also fails, :func:`max_value_entropy`; and if that is not finite, the log expected improvement.
+        If expectation propagation failed for more than half of the places: then it is :func:`max_value_entropy`.
 
     Notes
     -----

@@ -1,0 +1,36 @@
+"""A table of hyperparameters, on their natural scale and in the user's units, with uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.numbers import QUANTILES
+
+
+def table_of_draws(gpm: GPModel, thetas: np.ndarray) -> pd.DataFrame:
+    """Medians, sds and central 89 % intervals of scalars and vectors, from draws (S, P).
+
+    One row for each entry, such as ``lengthscale[acid]``. Matrices such as an embedding's R are left out, and so is
+    ``log_noise`` if there is ``noise``, and ``mean_constant`` if there is ``mean_constant_original_units``.
+    """
+    drawn, rows = gpm.constrain(thetas), {}
+    for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
+        values = drawn[name]
+        for index in np.ndindex(values.shape[1:]):
+            labels = gpm.inputs if values.shape[1:] == (len(gpm.inputs),) else range(values.shape[-1])
+            row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
+            low, middle, high = np.quantile(one, QUANTILES)
+            spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if np.ptp(one) > 0 else ["0", "fixed"]
+            rows[row] = [f"{middle:.4g}", *spread]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])
+
+
+def natural_names(names: Iterable[str]) -> list[str]:
+    """Names without ``log_noise`` if there is ``noise``, and ``R`` if there is ``R_original_units``."""
+    names, suffix = list(names), "_original_units"
+    hidden = {f"log_{name}" for name in names} | {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+    return [name for name in names if name not in hidden]
