@@ -61,10 +61,9 @@ class Ledger:
 
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame."""
-        if isinstance(x, str):
-            raise TypeError(
-                f"{what} must hold numbers, the inputs of points; got the label {x!r}: pass pool.loc[[{x!r}]]"
-            )
+        labels = [x] if isinstance(x, str) else list(x) if isinstance(x, list | tuple | pd.Index) else []
+        if labels and all(isinstance(one, str) for one in labels):
+            raise TypeError(f"{what} must hold numbers, the inputs of points; got labels: pass pool.loc[{labels!r}]")
         if isinstance(x, pd.Series):
             # A row of a data frame.
             x = x.to_frame().T

@@ -406,6 +406,13 @@ def _warn_if_cut_off(y: np.ndarray) -> None:
     values, counts = np.unique(y, return_counts=True)
     if len(values) == 1 or len(penalties(y)):
         return
+    if values.tolist() == [0, 1] and len(y) >= _FEWEST_CUT:
+        warn_user(
+            f"all {len(y)} values of y are 0 or 1. If these stand for no and yes, a model of continuous outputs is the "
+            "wrong one: pass them to pma.probit_gp",
+            ScaleWarning,
+        )
+        return
     for end, what in ((-1, "largest"), (0, "smallest")):
         others = np.delete(counts, end)
         if counts[end] >= max(_FEWEST_CUT, _SHARE_CUT * len(y)) and counts[end] >= 3 * others.max(initial=1):

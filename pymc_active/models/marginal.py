@@ -25,9 +25,11 @@ from pymc_active.support.tables import read_inputs, read_outputs
 def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Model | None = None) -> GPModel:
     """Take a marginal GP model as you wrote it in PyMC, with any covariance, mean and continuous priors.
 
-    It keeps your units. If X and y are ``pm.Data``, ``set_data`` and learners work; with constants all else does. The
-    model may have several GPs, also of one X; to replace the data of one, give each a ``pm.Data`` of its own. Other
-    likelihoods count as part of the prior. Several outputs are one GP with ``pm.gp.cov.Coregion``.
+    It keeps your units. If X and y are ``pm.Data``, ``set_data`` and learners work; with constants all else does. New
+    rows are labelled 0, 1, ... in coordinates of the rows. The model may have several GPs, also of one X; to replace
+    the data of one, give each a ``pm.Data`` of its own. Other likelihoods count as part of the prior. Several outputs
+    are one GP with ``pm.gp.cov.Coregion``. The kernel is a compiled graph, so a fit takes tens of seconds where a
+    builder's model of the same kernel takes a few.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
         )
     discrete = [variable.name for variable in model.discrete_value_vars]
     if discrete:
-        raise ValueError(f"a Laplace approximation needs continuous parameters; these are discrete: {discrete}")
+        raise ValueError(f"hyperparameters must be continuous, and these are discrete: {discrete}")
 
     at = pt.as_tensor_variable(gp.X)
     # Not through the model's own variables: many distributions are made of others.
@@ -144,8 +146,8 @@ def _check_noise(source: PyMCSource, X: np.ndarray) -> None:
         [noise] = source.model.replace_rvs_by_values([source.gp.sigma(probe, diag=True)])
         point = {variable: np.ones(source.shapes[variable.name]) for variable in source.model.value_vars}
         shape = noise.eval(point, mode=vm_mode(), on_unused_input="ignore").shape
-    except Exception as error:  # PyTensor raises many kinds for a shape it cannot fit
-        shape = error
+    except Exception:  # PyTensor raises many kinds for a shape it cannot fit
+        shape = np.shape(source.gp.sigma) or "which no other rows fit"
     if shape != (len(probe),):
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "

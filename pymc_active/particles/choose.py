@@ -37,6 +37,8 @@ METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
 # it may cost beside a search of modes, and what it may cost at most.
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
+# A search by a compiled graph, which takes one set of hyperparameters at a time, costs so many times as much.
+_GRAPH = 10
 # Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
 _NARROW = 2
 # The least that max_points may be.
@@ -177,6 +179,7 @@ def choose(
     posterior = gpm.posterior(compile_kwargs)
     is_embedding = gpm.embedding is not None
     hides = posterior.hides_modes and not is_embedding
+    cheap = _CHEAP * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
     try:
         check_prior(gpm)
         # The way does not depend on how many particles are asked for.
@@ -201,7 +204,7 @@ def choose(
     def around_modes(reason: str) -> ParticleFit:
         return from_modes(search(), n_particles, rng, reason, renew)
 
-    if not hides and cost <= (_MOST if is_embedding else _CHEAP):
+    if not hides and cost <= (_MOST if is_embedding else cheap):
         annealed = smc("SMC is cheap for so few data")
         if not (annealed.has_lost_families if is_embedding else annealed.diagnostics["warnings"]):
             return annealed

@@ -29,7 +29,14 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
-from pymc_active.posterior.graph_taylor import GraphLines, LineFunction, LineGraphs, check_known, check_numerically
+from pymc_active.posterior.graph_taylor import (
+    GraphLines,
+    LineFunction,
+    LineGraphs,
+    check_known,
+    check_numerically,
+    may_repeat,
+)
 from pymc_active.support.scaling import IDENTITY
 
 # Numbers in one block of directional derivatives of K, at most.
@@ -265,6 +272,10 @@ class GraphPosterior(Posterior):
 
     def prior_mean(self, theta, X):
         return tuple(self._functions.prior_mean(theta, X, *self._data))
+
+    @property
+    def hides_modes(self):
+        return may_repeat(self._functions.graphs.cov_func)
 
     def check_twice_differentiable(self):
         cov_func = self._functions.graphs.cov_func

@@ -78,6 +78,8 @@ _ARRAY_PROFILES: dict[Callable | None, Profile] = {
 }
 _ROUGH_PROFILES = tuple(kernel.full_from_distance for kernel in (cov.Matern32, cov.Matern12, cov.Exponential))
 _ROUGH = (cov.WhiteNoise, cov.Circular, cov.Coregion)
+# A warp may repeat, too.
+_PERIODIC = (cov.Periodic, cov.Cosine, cov.Circular, cov.WrappedPeriodic, cov.WarpedInput)
 
 
 class _Smooth:
@@ -277,13 +279,23 @@ def _covariances(value) -> Iterator:
             yield from _covariances(part)
 
 
+def may_repeat(cov_func) -> bool:
+    """Whether a part of the covariance has a period, or is none of PyMC's or ours."""
+    parts = list(_covariances(cov_func))
+    return any(isinstance(part, _PERIODIC) for part in parts) or not _are_known(parts)
+
+
+def _are_known(parts: list) -> bool:
+    return all(type(part).__module__ in (cov.__name__, Embedding.__module__) for part in parts)
+
+
 def check_known(cov_func) -> bool:
     """Whether all parts are known, else try :func:`check_numerically`; a ValueError if no second derivative exists."""
     parts = list(_covariances(cov_func))
     for part in parts:
         if isinstance(part, _ROUGH) or getattr(type(part), "full_from_distance", None) in _ROUGH_PROFILES:
             raise not_twice_differentiable(type(part).__name__)
-    return all(type(part).__module__ in (cov.__name__, Embedding.__module__) for part in parts)
+    return _are_known(parts)
 
 
 def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:

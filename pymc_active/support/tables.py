@@ -163,7 +163,8 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
     if values.ndim != 1:
-        raise ValueError(f"{name} must be a vector with one value for each row of X; got shape {values.shape}")
+        advice = f": write {name}[:, 0]" if values.ndim == 2 and values.shape[1] == 1 else ""
+        raise ValueError(f"{name} must be a vector with one value for each row of X; got shape {values.shape}{advice}")
     if len(values) != n:
         raise ValueError(
             f"X and {name} must have equally many points; got {n} row(s) of X and {len(values)} value(s) of {name}"
@@ -206,7 +207,8 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
     row = next((row for row, (of_X, of_y) in enumerate(zip(X.index, y.index, strict=True)) if of_X != of_y), None)
     if row is None:
         return
-    problem = f"row {row} is {X.index[row]!r} in X and {y.index[row]!r} in {what}"
+    plain = [one.item() if isinstance(one, np.generic) else one for one in (X.index[row], y.index[row])]
+    problem = f"row {row} is {plain[0]!r} in X and {plain[1]!r} in {what}"
     advice = f"Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
     raise ValueError(f"the rows of X and of {what} have different labels: {problem}. {advice}")
 
