@@ -252,7 +252,7 @@ def test_arrays_and_graphs_agree(name, extra_noise):
     gpm = get(name)
     arrays = gpm.posterior()
     if name not in _graphs:
-        _graphs[name] = gpm.source.make().posterior()
+        _graphs[name] = gpm.make().posterior()
     graphs = _graphs[name].with_data(gpm.X, gpm.y)
     theta = probe(gpm)
     noises = [extra_noise * route.noise_unit**2 for route in (arrays, graphs)]

@@ -116,7 +116,7 @@ def test_arrays_and_graphs_renew_the_same_priors(make):
 
 def test_a_recipe_renews_them_too(make):
     gpm = grown(make)
-    again = rebuild(json.loads(json.dumps(gpm.source.recipe())), X[:9], Y[:9])
+    again = rebuild(json.loads(json.dumps(gpm.recipe())), X[:9], Y[:9])
     again.set_data(X, Y)
     theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
     assert again.posterior().value_and_gradient(theta)[0] == gpm.posterior().value_and_gradient(theta)[0]

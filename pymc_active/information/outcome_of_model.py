@@ -19,7 +19,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.information.outcome_divergences import OUTCOMES, Outcome
-from pymc_active.models.source import data_value
+from pymc_active.models.pymc_model import data_value
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.tables import read_inputs
 

@@ -15,9 +15,10 @@ import pytensor.tensor as pt
 
 from pymc_active.kernels.cov import Rescaled
 from pymc_active.kernels.node import Node
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Parameters
+from pymc_active.models.pymc_model import PyMCModel, data_value
 from pymc_active.models.recipe import write_prior, write_scale
-from pymc_active.models.source import ModelSource, PyMCSource, data_value
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
@@ -44,7 +45,7 @@ _LARGE_NOISE = 3.0
 _OF_MEAN = ("mean_constant", "mean_slope")
 
 
-class Blueprint(ModelSource):
+class Blueprint(GPModel):
     """Base of the models that builders make; a subclass for each builder says what its kernel is.
 
     The PyMC model, fifty times slower to make than the array posterior to evaluate, is made on first use; at once only
@@ -83,7 +84,7 @@ class Blueprint(ModelSource):
         self.y_map = fit_scale(y_scale, self._data[1], "y_scale")
         priors = _with_known_noise(priors, float(self.y_map.scale))
         self.mean, self.priors = mean, _copy_arrays(priors)
-        self._made: PyMCSource | None = None
+        self._made: PyMCModel | None = None
         self._posterior: Posterior | None = None
 
         self.parameters = Parameters({"input": self.inputs}, self._by_parameter(priors))
@@ -218,7 +219,7 @@ class Blueprint(ModelSource):
             self._made = self._make(None)
         return self._made
 
-    def _make(self, model: pm.Model | None) -> PyMCSource:
+    def _make(self, model: pm.Model | None) -> PyMCModel:
         """Make the PyMC model of the current data, or add it to an existing one."""
         X, y = self._data
         # A model context that is open when the model is first used is not its parent.
@@ -232,7 +233,7 @@ class Blueprint(ModelSource):
             variables = self.parameters.register(model, self._renewed_priors(y_data))
             gp = pm.gp.Marginal(mean_func=self._mean_function(variables), cov_func=self.covariance(variables))
             gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
-        return PyMCSource(model, gp, "y", X_data, y_data, self.inputs)
+        return PyMCModel(model, gp, "y", X_data, y_data, self.inputs)
 
     @property
     def data(self):
@@ -242,9 +243,9 @@ class Blueprint(ModelSource):
         if self._made is not None:
             self._made.check_replaceable()
 
-    def set_data(self, X, y):
+    def _set_data(self, X, y):
         if self._made is not None:
-            self._made.set_data(X, y)
+            self._made._set_data(X, y)
         else:
             self._data = X.copy(), y.copy()
 
@@ -265,7 +266,7 @@ class Blueprint(ModelSource):
         return bool(model.potentials) or len(model.observed_RVs) > 1 or self._made.free != self.parameters.free
 
     @property
-    def _variables(self) -> Parameters | PyMCSource:
+    def _variables(self) -> Parameters | PyMCModel:
         """The side that knows all variables: the PyMC model's if the user added a Deterministic, too."""
         if self._made is None:
             return self.parameters

@@ -93,7 +93,7 @@ def ard_gp(
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    return GPModel(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds))
+    return _ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds)
 
 
 class _OneKernel(Blueprint):
@@ -201,7 +201,7 @@ def embedding_gp(
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
-    return GPModel(_Embedding(X, y, kernel, n_components, prior_scale, **common))
+    return _Embedding(X, y, kernel, n_components, prior_scale, **common)
 
 
 class _Embedding(_OneKernel):
@@ -248,7 +248,7 @@ class _Embedding(_OneKernel):
         self.parameters.add_exponential("lengthscale", "log_lengthscale", 1.0)
         self._add_outputscale()
 
-    def embedding_lengthscale(self, thetas):
+    def _embedding_lengthscale(self, thetas):
         return self.constrain(thetas)["lengthscale"]
 
     def covariance(self, variables):
@@ -281,8 +281,8 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     # The user was warned when the model was made first.
     with ignoring(ScaleWarning):
         gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
-    gpm.source.label = recipe.get("label")
+    gpm.label = recipe.get("label")
     if recipe["box"] is not None:
         low, high = np.array(recipe["box"], float).reshape(2, len(columns))
-        gpm.source.box = low, high
+        gpm.box = low, high
     return gpm

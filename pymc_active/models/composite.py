@@ -143,10 +143,10 @@ def composite_gp(
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
-    source = _Composite(X, y, parse(expression), period=period, **common)
-    _warn_of_periods(source)
-    _warn_of_locations(source)
-    return GPModel(source)
+    made = _Composite(X, y, parse(expression), period=period, **common)
+    _warn_of_periods(made)
+    _warn_of_locations(made)
+    return made
 
 
 class _Composite(Blueprint):
@@ -175,7 +175,7 @@ class _Composite(Blueprint):
         known = {} if self.period is None else {"period": known_periods(self.period, self.inputs)}
         return {"expression": str(self.expression), **known}
 
-    def with_expression(self, expression):
+    def _with_expression(self, expression):
         X, y = self.data
         # Numbered names belong to the old expression.
         priors = self.priors

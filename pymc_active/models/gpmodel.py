@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
-from pymc_active.models.source import ModelSource
 from pymc_active.posterior.base import Posterior
+from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 
 
-class GPModel(Summarized):
+class GPModel(Summarized, ABC):
     """A PyMC model with a marginal Gaussian process that fits and predicts fast.
 
     Made by :func:`ard_gp`, :func:`embedding_gp`, :func:`composite_gp` or :func:`from_marginal`.
@@ -28,16 +29,85 @@ class GPModel(Summarized):
         Names of the D inputs; ``x_scale`` and ``y_scale``, frozen at construction.
     embedding, expression : str or None, Expression or None
         Name of the embedding matrix R among the value variables; the kernel expression of a :func:`composite_gp`.
+    box : (ndarray, ndarray) or None
+        Lower and upper ends (D,) of where you will measure, the ``bounds`` of a builder, in your units, if known.
     """
 
-    def __init__(self, source: ModelSource):
-        self.source = source
-        self.name, self.description, self.inputs = source.name, source.description, source.inputs
-        self.x_map, self.y_map = source.x_map, source.y_map
-        self.embedding, self.expression = source.embedding, source.expression
+    name: str
+    inputs: list
+    x_map: Affine
+    y_map: Affine
+    expression: Expression | None = None
+    box: tuple[np.ndarray, np.ndarray] | None = None
+    # What the user calls y, if that is known.
+    label: str | None = None
+
+    @property
+    @abstractmethod
+    def description(self) -> str: ...
+
+    @property
+    def embedding(self) -> str | None:
+        return None
+
+    @property
+    @abstractmethod
+    def is_made(self) -> bool:
+        """Whether the PyMC model exists already."""
+
+    @abstractmethod
+    def make(self) -> GPModel:
+        """This model as one whose PyMC model exists, which the first call makes."""
+
+    @property
+    @abstractmethod
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """The current X (n, D) and y (n,), in your units; not writeable."""
+
+    @abstractmethod
+    def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Replace checked data."""
+
+    @abstractmethod
+    def check_replaceable(self) -> None:
+        """Raise the ValueError of :meth:`set_data` if a PyMC model of your own has data that cannot be replaced."""
+
+    def keep_priors(self) -> None:
+        """Fix priors that move with y, as those of a model with ``bounds`` do, for y standardised by the first data."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the unconstrained value variables by name, in the order of theta."""
+
+    @abstractmethod
+    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
+        """All free variables and Deterministics in your space, by name, (S, ...) for thetas (S, P)."""
+
+    @abstractmethod
+    def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
+        """The log posterior given the current data: by arrays, or with ``compile_kwargs`` or if it must, by graphs."""
+
+    def recipe(self) -> dict[str, Any]:
+        """The call of the builder without the data, as JSON values; a file holds it in place of the model.
+
+        A ValueError if no builder made the model, it was extended, or its mean or a prior is not a name with numbers.
+        """
+        raise ValueError("no builder made it")
+
+    def with_expression(self, expression: str | Expression) -> GPModel:
+        """The same :func:`composite_gp` with another kernel: its current data, scales, mean and priors."""
+        return self._with_expression(parse(expression))
+
+    def _with_expression(self, expression: Expression) -> GPModel:
+        raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
+
+    def _embedding_lengthscale(self, thetas: np.ndarray) -> np.ndarray:
+        """Of the components, for each row of thetas (S, P)."""
+        return np.ones(len(thetas))
 
     def _summary(self) -> Summary:
-        X, y = self.source.data
+        X, y = self.data
         named = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
         sizes = {name: " × ".join(map(str, self.shapes[name])) for name in self.shapes}
         facts = {
@@ -51,52 +121,27 @@ class GPModel(Summarized):
     @property
     def output(self) -> str:
         """What pictures and summaries call y: the name of the Series that a builder was given, else ``name``."""
-        return self.source.label or self.name
+        return self.label or self.name
 
     @property
     def model(self) -> pm.Model:
         """An ordinary PyMC model in your units: sample it, plot it, extend it. A builder's is made on first use."""
-        return self.source.make().model
+        return self.make().model
 
     @property
     def gp(self) -> pm.gp.Marginal:
         """The Gaussian process of :attr:`model`."""
-        return self.source.make().gp
-
-    @property
-    def is_made(self) -> bool:
-        """Whether the PyMC model exists already."""
-        return self.source.is_made
+        return self.make().gp
 
     @property
     def X(self) -> np.ndarray:
         """The current inputs (n, D), in your units."""
-        return self.source.data[0]
+        return self.data[0]
 
     @property
     def y(self) -> np.ndarray:
         """The current outputs (n,), in your units."""
-        return self.source.data[1]
-
-    @property
-    def box(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lower and upper ends (D,) of where you will measure, the ``bounds`` of a builder; None if not known."""
-        return self.source.box
-
-    def with_expression(self, expression: str | Expression) -> GPModel:
-        """The same :func:`composite_gp` with another kernel: its current data, scales, mean and priors."""
-        return GPModel(self.source.with_expression(parse(expression)))
-
-    def recipe(self) -> dict[str, Any]:
-        """The call of the builder without the data, as JSON values; a file holds it in place of the model.
-
-        A ValueError if no builder made the model, it was extended, or its mean or a prior is not a name with numbers.
-        """
-        return self.source.recipe()
-
-    def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
-        """The log posterior given the current data: by arrays, or with ``compile_kwargs`` or if it must, by graphs."""
-        return self.source.posterior(compile_kwargs)
+        return self.data[1]
 
     def set_data(self, X: Any, y: Any) -> None:
         """Replace the data by X (n, D) and y (n,), in your units. Any number of rows; nothing is recompiled.
@@ -105,16 +150,7 @@ class GPModel(Summarized):
         which X or y is not ``pm.Data``, leaves the data as they were.
         """
         points = read_inputs(X, inputs=self.inputs)
-        self.source.set_data(points, read_outputs(y, len(points), X))
-
-    def check_replaceable(self) -> None:
-        """Raise the ValueError of :meth:`set_data` if a PyMC model of your own has data that cannot be replaced."""
-        self.source.check_replaceable()
-
-    def keep_priors(self) -> None:
-        """Fix priors that move with y, as those of a model with ``bounds`` do, for y standardised by the first data."""
-        self.source.keep_priors()
-        self.y_map = self.source.y_map
+        self._set_data(points, read_outputs(y, len(points), X))
 
     @property
     def value_names(self) -> list[str]:
@@ -129,11 +165,6 @@ class GPModel(Summarized):
             for name, shape in self.shapes.items()
             for index in np.ndindex(*shape)
         ]
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the value variables."""
-        return self.source.shapes
 
     @property
     def n_parameters(self) -> int:
@@ -180,12 +211,12 @@ class GPModel(Summarized):
         found = self.embedding_slice
         assert found is not None
         R = thetas[:, found[0]].reshape(-1, *found[1])
-        return R / self.source.embedding_lengthscale(thetas)[:, None, None]
-
-    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]:
-        """All free variables and Deterministics in your space, by name, (S, ...) for thetas (S, P)."""
-        return self.source.constrain(thetas)
+        return R / self._embedding_lengthscale(thetas)[:, None, None]
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """Theta (S, P) from draws of the free variables in your space, of shape (S, ...) each."""
-        return self.source.make().unconstrain(values)
+        return self.make().unconstrain(values)
+
+    def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
+        """Draws (draws, ...) of the free variables in your space, by name."""
+        return self.make().draw_prior(draws, random_seed)

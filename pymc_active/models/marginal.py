@@ -15,7 +15,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.source import PyMCSource, data_value
+from pymc_active.models.pymc_model import PyMCModel, data_value
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs, read_outputs
@@ -105,9 +105,9 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     read_outputs(data_value(y_data), len(X))
     inputs = _input_names(X_data, X.shape[1], model)
     embedding = _embedding_name(gp.cov_func, model)
-    source = PyMCSource(model, gp, name, _shared(X_data), _shared(y_data), inputs, embedding)
-    _check_noise(source, X)
-    return GPModel(source)
+    made = PyMCModel(model, gp, name, _shared(X_data), _shared(y_data), inputs, embedding)
+    _check_noise(made, X)
+    return made
 
 
 def _input_names(X_data: Any, width: int, model: pm.Model) -> list:
@@ -138,16 +138,16 @@ def _embedding_name(cov_func: Any, model: pm.Model) -> str | None:
     return next((name for name in names if name), None)
 
 
-def _check_noise(source: PyMCSource, X: np.ndarray) -> None:
+def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a noise that exists at the training points only."""
     probe = X[np.arange(len(X) + 1) % len(X)]
     shape: Any
     try:
-        [noise] = source.model.replace_rvs_by_values([source.gp.sigma(probe, diag=True)])
-        point = {variable: np.ones(source.shapes[variable.name]) for variable in source.model.value_vars}
+        [noise] = made.model.replace_rvs_by_values([made.gp.sigma(probe, diag=True)])
+        point = {variable: np.ones(made.shapes[variable.name]) for variable in made.model.value_vars}
         shape = noise.eval(point, mode=vm_mode(), on_unused_input="ignore").shape
     except Exception:  # PyTensor raises many kinds for a shape it cannot fit
-        shape = np.shape(source.gp.sigma) or "which no other rows fit"
+        shape = np.shape(made.gp.sigma) or "which no other rows fit"
     if shape != (len(probe),):
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "

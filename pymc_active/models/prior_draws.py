@@ -17,7 +17,7 @@ def draw_prior(gpm: GPModel, posterior: Posterior, draws: int, rng: np.random.Ge
     if isinstance(prior, GaussianPrior):
         return prior.mean + prior.sd * rng.normal(size=(draws, len(prior.mean)))
     check_prior(gpm)
-    return gpm.unconstrain(gpm.source.make().draw_prior(draws, int(rng.integers(2**31))))
+    return gpm.unconstrain(gpm.draw_prior(draws, int(rng.integers(2**31))))
 
 
 def log_prior_by_variable(gpm: GPModel, posterior: Any, thetas: np.ndarray) -> dict[str, np.ndarray]:

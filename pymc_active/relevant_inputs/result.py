@@ -218,7 +218,7 @@ class HDSResult(Summarized):
         gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, **(defaults | keywords))
         if gpm.box is None:
             ends = (np.broadcast_to(end, settings.n_dims)[self.active] for end in (settings.low, settings.high))
-            gpm.source.box = (next(ends), next(ends))
+            gpm.box = (next(ends), next(ends))
         return gpm
 
     def to_datatree(self) -> xr.DataTree:

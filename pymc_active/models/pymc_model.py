@@ -1,11 +1,9 @@
-"""Where a model comes from: the interface, and its implementation by a PyMC model with a marginal GP."""
+"""A PyMC model with a marginal GP as a GPModel."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,76 +17,10 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
-from pymc_active.kernels.expressions import Expression
-from pymc_active.posterior.base import Posterior
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
-from pymc_active.support.scaling import Affine, fit_scale
-
-
-class ModelSource(ABC):
-    """What a :class:`GPModel` is made of, with attributes like its own; data are checked and in the user's units."""
-
-    name: str
-    # What the user calls y, if that is known.
-    label: str | None = None
-    inputs: list
-    x_map: Affine
-    y_map: Affine
-    expression: Expression | None = None
-    # Where the user will measure, in the user's units, if that is known: lower and upper ends (D,).
-    box: tuple[np.ndarray, np.ndarray] | None = None
-
-    @property
-    @abstractmethod
-    def description(self) -> str: ...
-
-    @property
-    def embedding(self) -> str | None:
-        return None
-
-    def embedding_lengthscale(self, thetas: np.ndarray) -> np.ndarray:
-        """Of the components, for each row of thetas (S, P)."""
-        return np.ones(len(thetas))
-
-    @property
-    @abstractmethod
-    def is_made(self) -> bool: ...
-
-    @abstractmethod
-    def make(self) -> PyMCSource:
-        """The PyMC model with its GP and its data, made on the first call."""
-
-    @property
-    @abstractmethod
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """The current X (n, D) and y (n,); not writeable."""
-
-    @abstractmethod
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None: ...
-
-    def check_replaceable(self) -> None:  # noqa: B027
-        """Raise a ValueError if X or y cannot be replaced."""
-
-    def keep_priors(self) -> None:  # noqa: B027
-        """Fix priors that move with the data for y standardised by the first data."""
-
-    @property
-    @abstractmethod
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the unconstrained value variables, in the order of theta."""
-
-    @abstractmethod
-    def constrain(self, thetas: np.ndarray) -> dict[str, np.ndarray]: ...
-
-    @abstractmethod
-    def posterior(self, compile_kwargs: dict | None = None) -> Posterior: ...
-
-    def recipe(self) -> dict[str, Any]:
-        raise ValueError("no builder made it")
-
-    def with_expression(self, expression: Expression) -> ModelSource:
-        raise ValueError(f"only models made by composite_gp have a kernel expression; this is {self.description}")
+from pymc_active.support.scaling import fit_scale
 
 
 def data_value(variable: Any) -> np.ndarray:
@@ -108,24 +40,29 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
-@dataclass(eq=False, repr=False)
-class PyMCSource(ModelSource):
+class PyMCModel(GPModel):
     """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
 
-    model: pm.Model
-    gp: pm.gp.Marginal
-    name: str
-    X_data: Any
-    y_data: Any
-    inputs: list
+    is_made = True
     embedding: str | None = None
 
-    is_made = True
-
-    def __post_init__(self):
+    def __init__(
+        self, model: pm.Model, gp: pm.gp.Marginal, name: str, X_data: Any, y_data: Any, inputs: list,
+        embedding: str | None = None,
+    ):  # fmt: skip
+        self._model, self._gp, self.name, self.inputs, self.embedding = model, gp, name, inputs, embedding
+        self.X_data, self.y_data = X_data, y_data
         X, y = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
+
+    @property
+    def model(self):
+        return self._model
+
+    @property
+    def gp(self):
+        return self._gp
 
     @property
     def description(self):
@@ -156,7 +93,7 @@ class PyMCSource(ModelSource):
                     f"X_{self.name} = pm.Data('X_{self.name}', X). Fits and predictions work as it is."
                 )
 
-    def set_data(self, X, y):
+    def _set_data(self, X, y):
         self.check_replaceable()
         stored, coords = {}, {}
         for variable, given in ((self.X_data, X), (self.y_data, y)):
