@@ -37,7 +37,6 @@ from .predictions.ensembles import as_ensemble as as_ensemble
 from .predictions.model_average import ModelAverage as ModelAverage
 from .predictions.output_map import OutputMap as OutputMap
 from .predictions.predict import predict as predict
-from .structure.active_subspace import active_subspace as active_subspace
 from .structure.decompose import Decomposition as Decomposition
 from .structure.decompose import decompose as decompose
 from .structure.relevance import relevance as relevance

@@ -130,7 +130,6 @@ OF_FIT = {
 }
 OF_ONE_FIT = {
     "find_modes": lambda c: pma.find_modes(c.one).log_posterior,
-    "active_subspace": lambda c: pma.active_subspace(c.one, random_seed=0),
     "relevance": lambda c: pma.relevance(c.one, random_seed=0),
     "sobol_indices": lambda c: pma.sobol_indices(c.one, draws=8, n_points=64, random_seed=0),
     "subspace_angles": lambda c: pma.subspace_angles(c.one, random_seed=0),

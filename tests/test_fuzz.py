@@ -150,9 +150,6 @@ def sane():
             random_seed=0,
         ),
         "as_ensemble": call(pma.as_ensemble, source=t.fit, method="draws", draws=4, random_seed=0),
-        "active_subspace": call(
-            pma.active_subspace, source=t.fit, X_target=t.pool, draws=4, random_seed=0, ci_prob=0.89
-        ),
         "subspace_angles": call(
             pma.subspace_angles, source=t.embedded, reference=np.ones((1, 2)), draws=4, random_seed=0, ci_prob=0.89
         ),

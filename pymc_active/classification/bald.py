@@ -63,7 +63,8 @@ def bald_probit(
         scaled = means / np.sqrt(1 + variances)
         yes, no = ndtr(scaled), ndtr(-scaled)
         conditional = _entropy(yes, no) if about == "hyperparameters" else expected_entropy(means, variances)
-        return np.maximum(_entropy(yes.mean(0), no.mean(0)) - conditional.mean(0), 0.0)
+        weights = fit.weights
+        return np.maximum(_entropy(weights @ yes, weights @ no) - weights @ conditional, 0.0)
 
     gp: Any = fit.gp
     return score_pool(score, gp, X_pool, "bald_probit", "nats")

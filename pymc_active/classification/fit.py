@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.optimize import minimize
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr, softmax
 
 from pymc_active.classification.latent import APPROXIMATIONS, LatentGaussian, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
@@ -30,6 +30,11 @@ _STEP = 1e-4
 _FARTHEST = 12.0
 # Differences of a mode's value in nats, and slopes in nats per prior sd, that count as none.
 _SAME_MODE, _FLAT = 1e-3, 1e-3
+# How many prior sds below the mean the lengthscales of one start are: where labels alternate, draws from the prior
+# seldom lead to their mode.
+_SHORT = 1.5
+# Prior sds between distinct modes, how many nats below the best they matter, and how many may.
+_APART, _DEPTH, _MOST_MODES = 0.1, 6.0, 4
 
 
 # Hyperparameters (P,), each with the latent function at the data.
@@ -40,38 +45,41 @@ class ProbitFit(Summarized):
     """A GP classifier fitted to its data. Returned by :func:`fit_probit`.
 
     Given hyperparameters, the latent function is Gaussian (Laplace's method or expectation propagation). The
-    hyperparameters are Gaussian on the log scale, at the highest mode. Source: Rasmussen & Williams (2006), chapter 3
-    and section 5.5.
+    hyperparameters are a mixture of Gaussians on the log scale, at the modes found, weighted by their evidences.
+    Source: Rasmussen & Williams (2006), chapter 3 and section 5.5.
 
     Attributes
     ----------
     X, labels : ndarray
         The data of the fit; the model ``gp`` may hold others by now.
     theta, covariance : ndarray, shapes (P,) and (P, P)
-        Mode and covariance of the hyperparameters.
+        The highest mode, and the covariance of the hyperparameters there.
     log_likelihood, log_posterior, log_evidence : float
-        log p(labels | hyperparameters) at the mode, the same with the log prior density, and Laplace's log p(labels)
-        around this mode; nats.
+        log p(labels | hyperparameters) at this mode, the same with the log prior density, and Laplace's log p(labels),
+        summed over the modes; nats.
     diagnostics : dict
         ``converged``, ``latent_converged``, ``gradient_norm`` (nats per prior sd), ``n_starts``, ``n_best`` (starts
-        that reached the mode), ``n_floored`` (directions without positive curvature, given an sd of 1.8 prior sds),
-        ``warnings``.
+        that reached the highest mode), ``n_modes``, ``n_floored`` (directions there without positive curvature, given
+        an sd of 1.8 prior sds), ``warnings``.
     """
 
-    def __init__(self, gp: ProbitGP, posterior: ProbitPosterior, theta: np.ndarray, diagnostics: dict[str, Any]):
+    def __init__(self, gp: ProbitGP, posterior: ProbitPosterior, modes: list[np.ndarray], diagnostics: dict[str, Any]):
         self.gp, self.X, self.labels = gp, gp.X, gp.labels
-        self.theta, self.diagnostics, self._posterior = theta, diagnostics, posterior
-        value, gradient = posterior.value_and_gradient(theta)
-        self.log_posterior = value
-        self.log_likelihood = value - posterior.prior.value_and_gradient(theta)[0]
-        no_directions, precision = np.empty((0, len(theta))), np.diag(posterior.prior.precision)
-        self._curvature = invert(_hessian(posterior, theta), no_directions, precision)
-        self.log_evidence = value + 0.5 * (len(theta) * np.log(2 * np.pi) - self._curvature.log_determinant)
-        scaled = np.abs(gradient) * posterior.prior.sd
+        self.theta, self.diagnostics, self._posterior, self._modes = modes[0], diagnostics, posterior, modes
+        values, gradients = zip(*map(posterior.value_and_gradient, modes), strict=True)
+        self.log_posterior = values[0]
+        self.log_likelihood = values[0] - posterior.prior.value_and_gradient(self.theta)[0]
+        no_directions, precision = np.empty((0, len(self.theta))), np.diag(posterior.prior.precision)
+        self._curvatures = [invert(_hessian(posterior, theta), no_directions, precision) for theta in modes]
+        log_volumes = -0.5 * np.array([one.log_determinant for one in self._curvatures])
+        evidences = np.array(values) + log_volumes + 0.5 * len(self.theta) * np.log(2 * np.pi)
+        self.log_evidence = float(logsumexp(evidences))
+        self._shares = softmax(evidences)
         diagnostics |= {
-            "latent_converged": posterior.latent(theta).converged,
-            "gradient_norm": float(scaled.max()),
-            "n_floored": self._curvature.n_floored,
+            "latent_converged": posterior.latent(self.theta).converged,
+            "gradient_norm": float((np.abs(gradients[0]) * posterior.prior.sd).max()),
+            "n_modes": len(modes),
+            "n_floored": self._curvatures[0].n_floored,
         }
 
     def _summary(self) -> Summary:
@@ -80,7 +88,7 @@ class ProbitFit(Summarized):
             "data": f"{len(self.labels)} points ({self.labels.sum()} yes), {len(self.gp.inputs)} input(s)",
             "log evidence": f"{self.log_evidence:.2f} nats",
             "log posterior": f"{self.log_posterior:.2f} nats",
-            "starts that reached the mode": f"{d['n_best']} of {d['n_starts']}",
+            "modes": f"{d['n_modes']}, {d['n_best']} of {d['n_starts']} starts reached the best",
         }
         sd = np.sqrt(np.diagonal(self.covariance))
         table = pd.DataFrame({"mode": self.theta, "sd": sd}, index=self.gp.parameter_names).map("{:.3g}".format)
@@ -94,13 +102,21 @@ class ProbitFit(Summarized):
     @property
     def covariance(self) -> np.ndarray:
         """Of the hyperparameters on the log scale, (P, P)."""
-        return self._curvature.root @ self._curvature.root.T
+        return self._curvatures[0].root @ self._curvatures[0].root.T
 
     @property
     def thetas(self) -> np.ndarray:
-        """Equally weighted hyperparameters (2P, P): sqrt(P) sds from the mode along each principal axis."""
-        axes = np.sqrt(len(self.theta)) * self._curvature.root.T
-        return np.concatenate([self.theta + axes, self.theta - axes])
+        """Hyperparameters (S, P): for each mode 2P of them, sqrt(P) sds away along each principal axis."""
+        scale, parts = np.sqrt(len(self.theta)), []
+        for theta, curvature in zip(self._modes, self._curvatures, strict=True):
+            parts += [theta + scale * curvature.root.T, theta - scale * curvature.root.T]
+        return np.concatenate(parts)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of :attr:`thetas`, (S,)."""
+        each = 2 * len(self.theta)
+        return np.repeat(self._shares / each, each)
 
     @property
     def members(self) -> Members:
@@ -109,7 +125,7 @@ class ProbitFit(Summarized):
             return [(theta, self._posterior.latent(theta)) for theta in self.thetas]
 
     def latent(self, X_new: np.ndarray, members: Members | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means and variances at m points for each of the :attr:`members`, (2P, m) each."""
+        """Latent means and variances at m points for each of the :attr:`members`, (S, m) each."""
         scaled, members = self.gp.scale(X_new), members or self.members
         means, variances = np.empty((2, len(members), len(X_new)))
         with one_blas_thread():
@@ -127,8 +143,8 @@ class ProbitFit(Summarized):
     def predict(self, X_new: Any, *, quantiles: Sequence[float] | None = None) -> xr.Dataset:
         """Probability of yes, and ``f_mean`` and ``f_variance`` of the latent function, over ``point``.
 
-        The hyperparameters are averaged over: 2P of them, sqrt(P) sds from the mode along each principal axis of their
-        Gaussian.
+        The hyperparameters are averaged over: 2P of them for each mode, sqrt(P) sds away along each principal axis of
+        its Gaussian.
 
         Parameters
         ----------
@@ -141,7 +157,7 @@ class ProbitFit(Summarized):
         """
         levels = read_probabilities(quantiles)
         means, variances = self.latent(read_inputs(X_new, "X_new", inputs=self.gp.inputs))
-        weights = np.full(len(means), 1 / len(means))
+        weights = self.weights
         mean, variance = mixture_moments(means, variances, weights)
         found = {"probability": weights @ ndtr(means / np.sqrt(1 + variances)), "f_mean": mean, "f_variance": variance}
         coords = {"point": point_labels(X_new)}
@@ -175,7 +191,7 @@ def fit_probit(
     start : dict or ProbitFit, optional
         One more start: values by name, or an earlier fit.
     n_restarts : int
-        Starts drawn from the prior, besides its mean.
+        Starts drawn from the prior, besides its mean and short lengthscales.
 
     Raises
     ------
@@ -204,7 +220,8 @@ def fit_probit(
         raise ValueError(f"approximation must be one of {', '.join(APPROXIMATIONS)}; got {approximation!r}")
     posterior = gp.posterior(approximation)
     prior = posterior.prior
-    starts = [prior.mean]
+    is_lengthscale = np.array([name.startswith("log_lengthscale") for name in gp.parameter_names])
+    starts = [prior.mean, prior.mean - _SHORT * prior.sd * is_lengthscale]
     if start is not None:
         starts.append(start.theta if isinstance(start, ProbitFit) else gp.flatten(start))
         if starts[-1].shape != prior.mean.shape:
@@ -214,15 +231,17 @@ def fit_probit(
 
     with one_blas_thread(), progress("Searching for the mode", len(starts), progressbar) as advance:
         found = _search(gp.posterior(), starts, advance)
-        best = min(found, key=lambda result: result.fun)
-        n_best = sum(bool(result.fun < best.fun + _SAME_MODE) for result in found)
+        modes = _distinct(found)
+        n_best = sum(bool(result.fun < modes[0].fun + _SAME_MODE) for result in found)
         diagnostics: dict[str, Any] = {"n_starts": len(found), "n_best": n_best}
         if approximation != "laplace":
-            # The mode of the cheaper approximation is near.
-            [best] = _search(posterior, [prior.mean + prior.sd * best.x], lambda: None)
+            # The modes of the cheaper approximation are near.
+            near = [prior.mean + prior.sd * mode.x for mode in modes]
+            modes = _distinct(_search(posterior, near, lambda: None))
+        best = modes[0]
         # A search may also end because the values no longer change in their last digits.
         diagnostics["converged"] = bool(np.abs(best.jac).max() < _FLAT)
-        fit = ProbitFit(gp, posterior, prior.mean + prior.sd * best.x, diagnostics)
+        fit = ProbitFit(gp, posterior, [prior.mean + prior.sd * mode.x for mode in modes], diagnostics)
     doubts = []
     if not diagnostics["converged"]:
         slope = np.abs(best.jac).max()
@@ -251,6 +270,17 @@ def _search(posterior: ProbitPosterior, starts: list[np.ndarray], advance: Calla
         found.append(minimize(objective, (theta - prior.mean) / prior.sd, bounds=bounds, **settings))
         advance()
     return found
+
+
+def _distinct(found: list[Any]) -> list[Any]:
+    """The best end of a search, and others that are modes and may matter, the best first."""
+    best, *others = sorted(found, key=lambda result: result.fun)
+    modes = [best]
+    for one in others:
+        is_mode = np.abs(one.jac).max() < _FLAT and one.fun < best.fun + _DEPTH
+        if is_mode and all(np.abs(one.x - mode.x).max() > _APART for mode in modes):
+            modes.append(one)
+    return modes[:_MOST_MODES]
 
 
 def _hessian(posterior: ProbitPosterior, theta: np.ndarray) -> np.ndarray:

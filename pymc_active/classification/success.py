@@ -47,7 +47,7 @@ class Success:
             self._fit = fit_probit(
                 gp, approximation=approximation, n_restarts=_RESTARTS, random_seed=random_seed, progressbar=False
             )
-        self._members = self._fit.members
+        self._members, self._log_weights = self._fit.members, np.log(self._fit.weights)[:, None]
 
     def is_of(self, X: np.ndarray, failed: np.ndarray) -> bool:
         """Whether it is fitted to these points."""
@@ -56,7 +56,7 @@ class Success:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""
         means, variances = self._fit.latent(self._x_map(X), self._members)
-        return _mean(log_ndtr(means / np.sqrt(1 + variances)))
+        return self._mean(log_ndtr(means / np.sqrt(1 + variances)))
 
     def is_likely(self, X: np.ndarray) -> np.ndarray:
         """Whether success is at least as likely as failure at points (m, D), or known of them, (m,)."""
@@ -73,9 +73,13 @@ class Success:
         hazard = np.exp(-0.5 * (z * z + LOG_2PI) - logs)
         in_m, in_v = hazard / np.sqrt(1 + v), -0.5 * hazard * z / (1 + v)
         slopes = in_m[:, :, None] * in_X + in_v[:, :, None] * in_X_of_v
-        value = _mean(logs)
-        slope = np.einsum("sm,smd->md", softmax(logs, axis=0) * (value > _SMALLEST), slopes)
+        value = self._mean(logs)
+        slope = np.einsum("sm,smd->md", softmax(logs + self._log_weights, axis=0) * (value > _SMALLEST), slopes)
         return value, self._x_map.pullback(X, slope)
+
+    def _mean(self, logs: np.ndarray) -> np.ndarray:
+        """Log of the mean probability, from logs (S, m)."""
+        return np.maximum(logsumexp(logs + self._log_weights, axis=0), _SMALLEST)
 
 
 def _are_among(X: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -84,8 +88,3 @@ def _are_among(X: np.ndarray, points: np.ndarray) -> np.ndarray:
     for point in points:
         found |= (X == point).all(1)
     return found
-
-
-def _mean(logs: np.ndarray) -> np.ndarray:
-    """Log of the mean probability, from logs (S, m)."""
-    return np.maximum(logsumexp(logs, axis=0) - np.log(len(logs)), _SMALLEST)

@@ -57,7 +57,7 @@ class GPModel(Summarized, ABC):
 
     @abstractmethod
     def make(self) -> GPModel:
-        """This model as one whose PyMC model exists, which the first call makes."""
+        """The same as a model whose PyMC model exists; a builder's is made on the first call."""
 
     @property
     @abstractmethod

@@ -232,7 +232,7 @@ def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
     found = gpm.embedding_slice
     if found is None:
         raise ValueError(
-            "the model has no embedding (see embedding_gp): relevance, active_subspace and plot_predictions take any "
+            "the model has no embedding (see embedding_gp): relevance, sobol_indices and plot_predictions take any "
             "model"
         )
     n_inputs = gpm.X.shape[1]
