@@ -42,6 +42,10 @@ class GPModel(Summarized, ABC):
     # What the user calls y, if that is known.
     label: str | None = None
 
+    def __init_subclass__(cls):
+        # Messages about arguments name the class that users know.
+        cls.__name__ = "GPModel"
+
     @property
     @abstractmethod
     def description(self) -> str: ...
