@@ -13,7 +13,7 @@ from users import users_gp
 import pymc_active as pma
 from pymc_active.inference.annealing import anneal
 from pymc_active.particles import choose, modes, particle_fit
-from pymc_active.particles.modes import anneal_around, combine, from_modes
+from pymc_active.particles.modes import anneal_around, from_modes
 from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
@@ -146,14 +146,35 @@ def test_fits_are_values():
             fit.data = (gpm.X, gpm.y + 1)
 
 
+@pytest.mark.parametrize(("lower", "is_kept"), [(10.0, True), (0.5, False)])
+def test_a_fresh_fit_that_misses_what_was_known_is_mixed_with_it(lower, is_kept):
+    """Points call for fresh particles, and these may miss the mode that explains them."""
+    fit = pma.fit(one_parameter(), random_seed=1, progressbar=False)
+
+    def worse(*args, **keywords):
+        fresh = fit.renew(*args, **keywords)
+        return replace(fresh, swarm=replace(fresh.swarm, log_evidence=fresh.log_evidence - lower))
+
+    x = np.linspace(-0.9, 0.9, 5)[:, None]
+    updated = replace(fit, renew=worse).update(x, np.sin(x[:, 0]), random_seed=2)
+    assert updated.diagnostics["n_fresh"] == 13
+    assert (updated.diagnostics["reason"] == "a fresh fit missed what was known") is is_kept
+    gpm = one_parameter()
+    gpm.set_data(np.concatenate([gpm.X, x]), np.concatenate([gpm.y, np.sin(x[:, 0])]))
+    log_evidence, mean, sd = by_quadrature(gpm)
+    assert abs(updated.log_evidence - log_evidence) < (5 * updated.log_evidence_error + 0.2 if is_kept else 2)
+    drawn = updated.draw(4000, 0)[:, 0]
+    assert abs(drawn.mean() - mean) < 0.5 * sd
+
+
 def test_two_estimates_are_mixed_by_their_evidences():
     gpm = one_parameter()
     one, two = (pma.fit_smc(gpm, random_seed=s, progressbar=False) for s in (1, 2))
-    both = combine(one, two, np.random.default_rng(0), "")
+    both = one.mixed(two, np.random.default_rng(0), "", is_repeated=True)
     assert min(one.log_evidence, two.log_evidence) <= both.log_evidence <= max(one.log_evidence, two.log_evidence)
     assert 0.3 < both.diagnostics["share"] < 0.7
     lost = pma.ParticleFit(gpm, (gpm.X, gpm.y), replace(two.swarm, log_evidence=-100.0), two.diagnostics, two.renew)
-    both = combine(one, lost, np.random.default_rng(0), "")
+    both = one.mixed(lost, np.random.default_rng(0), "", is_repeated=True)
     assert both.diagnostics["share"] == 1.0
     # The mean of both estimates, which is that of the evidence without bias.
     assert both.log_evidence == pytest.approx(one.log_evidence - np.log(2))
@@ -164,7 +185,7 @@ def test_two_estimates_are_mixed_by_their_evidences():
         replace(fit, swarm=replace(fit.swarm, families=np.zeros(256, int), log_evidence_error=np.inf))
         for fit in (one, two)
     ]
-    both = combine(*alone, np.random.default_rng(0), "")
+    both = alone[0].mixed(alone[1], np.random.default_rng(0), "", is_repeated=True)
     assert both.log_evidence_error == 1.5
     assert not both.diagnostics["warnings"]
     assert alone[0].diagnostics["warnings"]
@@ -176,16 +197,21 @@ def test_two_estimates_are_mixed_by_their_evidences():
     ):
         stated = zip((one, two), evidences, errors, strict=True)
         pair = [replace(f, swarm=replace(f.swarm, log_evidence=e, log_evidence_error=s)) for f, e, s in stated]
-        assert combine(*pair, np.random.default_rng(0), "").log_evidence_error == pytest.approx(expected)
+        assert pair[0].mixed(
+            pair[1], np.random.default_rng(0), "", is_repeated=True
+        ).log_evidence_error == pytest.approx(expected)
     # A family that dies out afterwards is doubtful again, and so are moves that either run lacked.
     gone = replace(both, swarm=replace(both.swarm, families=np.zeros(256, int)), made=both.diagnostics)
     assert "descend from one of 256" in gone.diagnostics["warnings"][0]
     stuck = replace(two, made={**two.made, "acceptance": 0.1})
     for pair in ((one, stuck), (stuck, one)):
-        assert "only 10% of the moves" in combine(*pair, np.random.default_rng(0), "").diagnostics["warnings"][0]
+        assert (
+            "only 10% of the moves"
+            in pair[0].mixed(pair[1], np.random.default_rng(0), "", is_repeated=True).diagnostics["warnings"][0]
+        )
     # Of estimates of two kinds the better counts.
     other = replace(lost, made={**lost.made, "method": "importance"})
-    both = combine(one, other, np.random.default_rng(0), "")
+    both = one.mixed(other, np.random.default_rng(0), "")
     assert both.log_evidence == one.log_evidence
     assert both.diagnostics["share"] == 1.0
 
@@ -211,7 +237,7 @@ def test_estimates_of_two_kinds_that_agree_are_weighed_by_their_errors(one, othe
         fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
         swarm = replace(fit.swarm, log_evidence=value, log_evidence_error=deviation)
         fits.append(replace(fit, swarm=swarm, made={**fit.made, "method": method}))
-    both = combine(*fits, np.random.default_rng(0), "")
+    both = fits[0].mixed(fits[1], np.random.default_rng(0), "")
     assert both.log_evidence == pytest.approx(evidence, abs=1e-3)
     assert both.log_evidence_error == pytest.approx(error, rel=1e-3)
 

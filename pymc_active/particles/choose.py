@@ -15,7 +15,7 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.informative import holding, informative_rows
-from pymc_active.particles.modes import SURE, anneal_around, combine, from_modes
+from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.particles.power_map import offer_output_map
@@ -210,20 +210,20 @@ def choose(
             return annealed
         if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters:
             reason = "SMC was uncertain, so a second run was mixed in by evidence"
-            return combine(annealed, smc(reason), rng, reason)
+            return annealed.mixed(smc(reason), rng, reason, is_repeated=True)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"
         if not is_embedding:
-            return combine(annealed, around_modes(reason), rng, reason)
+            return annealed.mixed(around_modes(reason), rng, reason)
         # The search may miss what the particles have found.
         other = anneal_around(search(annealed.modes_found), n_particles, rng, reason, renew)
-        return combine(annealed, other, rng, reason)
+        return annealed.mixed(other, rng, reason)
     modes = around_modes("importance sampling confirms the modes, so SMC would only cost more")
     trusted = modes.diagnostics["confirmed"]
     if trusted and (not hides or cost > _BESIDE or modes.diagnostics["n_weighted"] >= SURE):
         return modes
     if cost <= (_BESIDE if hides and trusted else _MOST):
         reason = "modes may hide from SMC, and mass away from the modes from a search: mixed by evidence"
-        return combine(smc(reason), modes, rng, reason)
+        return smc(reason).mixed(modes, rng, reason)
     return replace(modes, made={**modes.made, "reason": "SMC would be too expensive"})
 
 

@@ -1,4 +1,4 @@
-"""Particles from the modes of a Laplace approximation, and the mixture of two estimates of one posterior."""
+"""Particles from the modes of a Laplace approximation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import logsumexp
 
 from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.particle_fit import LARGE_ERROR, LOW_ACCEPTANCE, ParticleFit, Swarm
+from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
@@ -28,8 +28,6 @@ _FEW_WEIGHTED, _ENOUGH = 20, 0.25
 SURE = 150
 # Trajectories that turn repeats of a draw into different particles, and the step size they start with.
 _MOVES, _STEP = 2, 0.1
-# Estimates of an evidence agree if they differ by less than so many standard errors and nats.
-_ERRORS, _NATS = 2.0, 0.2
 
 
 def from_modes(
@@ -103,53 +101,3 @@ def anneal_around(
         "n_evaluations": fit.diagnostics["n_evaluations"] + found.n_evaluations,
     }
     return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
-
-
-def combine(one: ParticleFit, other: ParticleFit, rng: np.random.Generator, reason: str) -> ParticleFit:
-    """Mix two estimates of one posterior in proportion to their evidences: as they fail, each can only miss mass.
-
-    Of two runs of SMC the evidence is the mean. Few families say little about its error, which is taken to be 1.5 nats
-    at most, unless the runs are further apart; ``diagnostics["apart"]`` is their difference, nats.
-    """
-    a, b = one.swarm, other.swarm
-    errors = np.maximum([a.log_evidence_error, b.log_evidence_error], 0.01)
-    apart = abs(a.log_evidence - b.log_evidence)
-    are_alike = one.diagnostics["method"] == other.diagnostics["method"]
-    if are_alike:
-        evidence = float(np.logaddexp(a.log_evidence, b.log_evidence) - np.log(2))
-        shares = softmax([a.log_evidence, b.log_evidence])
-        error = float(max(min(np.hypot(*(shares * errors)), LARGE_ERROR), apart / 2))
-    elif np.isfinite(errors).any() and apart < _ERRORS * np.linalg.norm(errors[np.isfinite(errors)]) + _NATS:
-        # Of two that differ by more than their errors, both are taken to be too small (Birge 1932).
-        evidence = float(np.average([a.log_evidence, b.log_evidence], weights=errors**-2))
-        error = float(np.sum(errors**-2) ** -0.5 * max(1.0, apart / np.hypot(*errors)))
-    else:
-        best = a if a.log_evidence >= b.log_evidence or not np.isfinite(b.log_evidence) else b
-        evidence, error = best.log_evidence, best.log_evidence_error
-    S = max(len(a.z), len(b.z))
-    n_first = int(np.round(S * expit(a.log_evidence - b.log_evidence)))
-    rows, others = a.resample(n_first, rng), b.resample(S - n_first, rng)
-    mixed = rng.permutation(S)
-
-    def join(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.concatenate([first[rows], second[others]])[mixed]
-
-    swarm = replace(
-        a if n_first >= S / 2 else b,
-        space=a.space,
-        z=join(a.z, b.z),
-        log_weights=np.zeros(S),
-        log_likelihood=join(a.log_likelihood, b.log_likelihood),
-        families=join(a.families, b.families + 1 + a.families.max()),
-        log_evidence=evidence,
-        log_evidence_error=error,
-    )
-    said = {"method": "smc and importance", "reason": reason, "share": n_first / S}
-    if are_alike:
-        worse = min(one.diagnostics["acceptance"], other.diagnostics["acceptance"])
-        said |= {"method": one.diagnostics["method"], "apart": apart, "acceptance": worse}
-    # Those of the mixture itself.
-    known = other.diagnostics | one.diagnostics
-    parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k != "confirmed"}
-    said["n_evaluations"] = one.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
-    return ParticleFit(one.gpm, (one.X, one.y), swarm, parts | said, one.renew)

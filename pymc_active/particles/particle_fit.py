@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
 from pymc_active.inference.ensemble import Ensemble, Part
@@ -49,6 +49,10 @@ _MOST_MOVES, _ACCEPTED = 8, 0.4
 # draw anew.
 _GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
 
+
+# By how many nats, and standard errors, the evidence of a fresh fit is lower if it misses mass; estimates agree if they
+# differ by less than so many of these errors and nats.
+_MISSED, _ERRORS, _NATS = 1.0, 2.0, 0.2
 
 # Particles whose density a file holds.
 _TOLD = 4
@@ -291,31 +295,91 @@ class ParticleFit(Fit):
         thetas = swarm.space.lift(swarm.z)
         change += swarm.space.source.log_priors(thetas)[0] - before.space.source.log_priors(thetas)[0]
         weights = before.log_weights - logsumexp(before.log_weights) + change
-        size, diagnostics = effective(weights), dict(self.diagnostics)
+        size, diagnostics = effective(weights), self.diagnostics
         added = self.log_evidence_error**2 - diagnostics["error_fresh"] ** 2
         too_few = size < (_MOVE if len(y) > MANY else _RENEW) * S
-        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
-            return self._anew(len(y), rng, executor)
-        error = np.hypot(before.log_evidence_error, np.sqrt(max(1 / size - 1 / S, 0.0)))
+        scatter = np.sqrt(max(1 / size - 1 / S, 0.0)) if size > 0 else np.inf
+        error = np.hypot(before.log_evidence_error, scatter)
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
+        updated = replace(self, data=(X, y), swarm=swarm, made=diagnostics)
+        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
+            return updated._anew(rng, executor)
         if size < _MOVE * S:
-            with one_blas_thread():
-                swarm, diagnostics["acceptance"] = swarm.moved(rng, _MOVES)
-            n_left = len(np.unique(swarm.families))
-            if diagnostics["acceptance"] < LOW_ACCEPTANCE or n_left < _FAMILIES * diagnostics["families_fresh"]:
-                return self._anew(len(y), rng, executor)
-        return replace(self, data=(X, y), swarm=swarm, made=diagnostics)
+            updated = updated._moved(rng)
+            few = _FAMILIES * diagnostics["families_fresh"]
+            if updated.made["acceptance"] < LOW_ACCEPTANCE or len(np.unique(updated.swarm.families)) < few:
+                return updated._anew(rng, executor)
+        return updated
 
-    def _anew(self, n: int, rng: np.random.Generator, executor: Executor | None) -> ParticleFit:
-        """A fresh fit to the n points that the model holds."""
-        fresh = self.renew(self.gpm, self._n_renewed(n), rng, executor=executor)
-        return replace(fresh, n_left_out=self.n_left_out)
+    def _moved(self, rng: np.random.Generator) -> ParticleFit:
+        with one_blas_thread():
+            swarm, acceptance = self.swarm.moved(rng, _MOVES)
+        return replace(self, swarm=swarm, made={**self.made, "acceptance": acceptance})
 
-    def _n_renewed(self, n: int) -> int:
-        """Particles of a fresh fit to n points: as many as now, or the default, if that is what they are."""
-        S = len(self.swarm.z)
-        return default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
+    def _anew(self, rng: np.random.Generator, executor: Executor | None) -> ParticleFit:
+        """A fresh fit to the same data, with as many particles, or the default, if that is what they are.
+
+        Data that a fit did not expect call for a fresh one, which may then miss what the old one knows.
+        """
+        S, n = len(self.swarm.z), len(self.y)
+        n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
+        fresh = replace(self.renew(self.gpm, n_particles, rng, executor=executor), n_left_out=self.n_left_out)
+        gap = self.swarm.log_evidence - fresh.swarm.log_evidence
+        if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
+            known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self
+            return replace(fresh.mixed(known, rng, "a fresh fit missed what was known"), n_left_out=self.n_left_out)
+        return fresh
+
+    def mixed(
+        self, other: ParticleFit, rng: np.random.Generator, reason: str, *, is_repeated: bool = False
+    ) -> ParticleFit:
+        """Mix two estimates of one posterior in proportion to their evidences: as they fail, each can only miss mass.
+
+        If one is the other repeated, the evidence is their mean. Few families say little about its error, which is
+        taken to be 1.5 nats at most, unless they are further apart; ``diagnostics["apart"]`` is by how many nats.
+        """
+        a, b = self.swarm, other.swarm
+        errors = np.maximum([a.log_evidence_error, b.log_evidence_error], 0.01)
+        apart = abs(a.log_evidence - b.log_evidence)
+        if is_repeated:
+            evidence = float(np.logaddexp(a.log_evidence, b.log_evidence) - np.log(2))
+            shares = softmax([a.log_evidence, b.log_evidence])
+            error = float(max(min(np.hypot(*(shares * errors)), LARGE_ERROR), apart / 2))
+        elif np.isfinite(errors).any() and apart < _ERRORS * np.linalg.norm(errors[np.isfinite(errors)]) + _NATS:
+            # Of two that differ by more than their errors, both are taken to be too small (Birge 1932).
+            evidence = float(np.average([a.log_evidence, b.log_evidence], weights=errors**-2))
+            error = float(np.sum(errors**-2) ** -0.5 * max(1.0, apart / np.hypot(*errors)))
+        else:
+            best = a if a.log_evidence >= b.log_evidence or not np.isfinite(b.log_evidence) else b
+            evidence, error = best.log_evidence, best.log_evidence_error
+        S = max(len(a.z), len(b.z))
+        n_first = int(np.round(S * expit(a.log_evidence - b.log_evidence)))
+        rows, others = a.resample(n_first, rng), b.resample(S - n_first, rng)
+        order = rng.permutation(S)
+
+        def join(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+            return np.concatenate([first[rows], second[others]])[order]
+
+        swarm = replace(
+            a if n_first >= S / 2 else b,
+            space=a.space,
+            z=join(a.z, b.z),
+            log_weights=np.zeros(S),
+            log_likelihood=join(a.log_likelihood, b.log_likelihood),
+            families=join(a.families, b.families + 1 + a.families.max()),
+            log_evidence=evidence,
+            log_evidence_error=error,
+        )
+        said = {"method": "smc and importance", "reason": reason, "share": n_first / S}
+        if is_repeated:
+            worse = min(self.diagnostics["acceptance"], other.diagnostics["acceptance"])
+            said |= {"method": self.diagnostics["method"], "apart": apart, "acceptance": worse}
+        # Those of the mixture itself.
+        known = other.diagnostics | self.diagnostics
+        parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k != "confirmed"}
+        said["n_evaluations"] = self.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
+        return ParticleFit(self.gpm, (self.X, self.y), swarm, parts | said, self.renew)
 
     @property
     def full_space(self) -> Space:
