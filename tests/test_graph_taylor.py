@@ -405,3 +405,28 @@ def test_kernels_of_pymc_need_no_trial(monkeypatch):
     posterior = hand_written(KERNELS["sum and product"]())
     monkeypatch.setattr(posterior._functions, "lines", lambda *_: pytest.fail("nothing to try"))
     posterior.check_twice_differentiable()
+
+
+class _Wave(pm.gp.mean.Mean):
+    def __call__(self, X):
+        return pt.sin(X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("make", "mean", "hides"),
+    [
+        (lambda C, ls: 2 * C.Matern52(1, ls=ls) * C.Linear(1, c=0) + C.RatQuad(1, alpha=1, ls=ls) ** 2, None, False),
+        (lambda C, ls: pma.cov.Embedding(C.ExpQuad(1, ls=ls), np.ones((1, 1)), 1), pm.gp.mean.Constant(1.0), False),
+        (lambda C, ls: C.ExpQuad(1, ls=ls) + C.Periodic(1, period=1, ls=ls), None, True),
+        (lambda C, ls: C.ExpQuad(1, ls=ls), _Wave(), True),
+        (lambda C, ls: C.Gibbs(1, lambda x, a: a + pt.sin(x) ** 2, args=(ls,)), None, True),
+        (lambda C, ls: C.ScaledCov(1, C.ExpQuad(1, ls=ls), lambda x, a: pt.sin(x), (ls,)), None, True),
+    ],
+)
+def test_only_plain_kernels_and_means_hide_no_modes(make, mean, hides):
+    x = np.linspace(0, 3, 6)[:, None]
+    with pm.Model() as model:
+        given = {} if mean is None else {"mean_func": mean}
+        gp = pm.gp.Marginal(cov_func=make(pm.gp.cov, pm.LogNormal("ls", 0, 1)), **given)
+        gp.marginal_likelihood("y", X=pm.Data("X", x), y=pm.Data("y_data", np.sin(x[:, 0])), sigma=0.1)
+    assert pma.from_marginal(gp, model=model).posterior().hides_modes is hides

@@ -1,6 +1,7 @@
 """Builders and ``from_marginal``: what a model looks like, its data, its units, its covariance functions."""
 
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -833,3 +834,13 @@ def test_priors_that_are_no_dict_are_refused():
     for build in (pma.ard_gp, partial(pma.composite_gp, expression="SE")):
         with pytest.raises(TypeError, match=r"priors must be a dict, name -> distribution or number; got \[1\]"):
             build(X, y, priors=[1])
+
+
+def test_a_copy_of_a_users_own_model_has_data_of_its_own():
+    X, y = np.linspace(0, 3, 8)[:, None], np.sin(np.linspace(0, 3, 8))
+    gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
+    before = gpm.posterior().value(np.zeros(1))
+    other = deepcopy(gpm)
+    other.set_data(X[:3], y[:3])
+    assert (len(other.y), len(other.posterior().y), len(gpm.y)) == (3, 3, 8)
+    assert gpm.posterior().value(np.zeros(1)) == before != other.posterior().value(np.zeros(1))

@@ -87,6 +87,18 @@ def test_any_fit_shows_quantiles_of_its_draws(fit):
         assert f"{np.median(drawn['noise']):.4g}" in text_of(one)
 
 
+def test_whatever_a_user_adds_is_shown():
+    """Also what is no number, or none of some draws, without a warning."""
+    gpm = model()
+    with gpm.model:
+        scale = gpm.model["outputscale"]
+        pm.Deterministic("is_large", scale > 1)
+        pm.Deterministic("log_of_less", pm.math.log(scale - np.float64(1e6)))
+    [table] = pma.fit_laplace(gpm, **QUICK)._summary().tables
+    assert set(table.loc["is_large", "89 % interval"].split(" to ")) <= {"0", "1", "fixed"}
+    assert table.loc["log_of_less"].tolist() == ["nan", "nan", "nan to nan"]
+
+
 def test_fixed_parameters_have_no_uncertainty():
     fit = pma.fit_laplace(model(priors={"log_noise": np.log(0.03)}), **QUICK)
     [table] = fit._summary().tables

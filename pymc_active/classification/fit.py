@@ -96,12 +96,12 @@ class ProbitFit(Summarized):
 
     @cached_property
     def constrained_point(self) -> dict[str, np.ndarray]:
-        """The mode by name, with lengthscales in the user's units."""
+        """The highest mode by name, with lengthscales in the user's units."""
         return {name: values[0] for name, values in self.gp.constrain(self.theta[None]).items()}
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the hyperparameters on the log scale, (P, P)."""
+        """Of the hyperparameters on the log scale at the highest mode, (P, P)."""
         return self._curvatures[0].root @ self._curvatures[0].root.T
 
     @property

@@ -1,4 +1,4 @@
-"""A table of hyperparameters, on their natural scale and in the user's units, with uncertainty."""
+"""A table of hyperparameters and what follows from them, in the user's units where they have one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,20 @@ def table_of_draws(gpm: GPModel, thetas: np.ndarray) -> pd.DataFrame:
     One row for each entry, such as ``lengthscale[acid]``. Matrices such as an embedding's R are left out, and so is
     ``log_noise`` if there is ``noise``, and ``mean_constant`` if there is ``mean_constant_original_units``.
     """
-    drawn, rows = gpm.constrain(thetas), {}
+    with np.errstate(all="ignore"):
+        drawn = {name: np.asarray(values, float) for name, values in gpm.constrain(thetas).items()}
+        return _table(drawn, gpm.inputs)
+
+
+def _table(drawn: dict[str, np.ndarray], inputs: list) -> pd.DataFrame:
+    rows = {}
     for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
         values = drawn[name]
         for index in np.ndindex(values.shape[1:]):
-            labels = gpm.inputs if values.shape[1:] == (len(gpm.inputs),) else range(values.shape[-1])
+            labels = inputs if values.shape[1:] == (len(inputs),) else range(values.shape[-1])
             row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
             low, middle, high = np.quantile(one, QUANTILES)
-            spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if np.ptp(one) > 0 else ["0", "fixed"]
+            spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if (one != one[0]).any() else ["0", "fixed"]
             rows[row] = [f"{middle:.4g}", *spread]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 import pytensor
@@ -55,6 +56,10 @@ class PyMCModel(GPModel):
         X, y = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
+
+    def __deepcopy__(self, memo):
+        # PyMC's own copies keep the shared variables of the original.
+        return cloudpickle.loads(cloudpickle.dumps(self))
 
     @property
     def model(self):

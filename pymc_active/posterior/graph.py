@@ -35,7 +35,7 @@ from pymc_active.posterior.graph_taylor import (
     LineGraphs,
     check_known,
     check_numerically,
-    may_repeat,
+    is_smooth,
 )
 from pymc_active.support.scaling import IDENTITY
 
@@ -78,7 +78,7 @@ class GPGraphs:
         self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
         self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
-        self.cov_func = gp.cov_func
+        self.gp, self.cov_func = gp, gp.cov_func
         self._model, self._point, self._value_vars = model, point, model.value_vars
 
     @cached_property
@@ -275,7 +275,7 @@ class GraphPosterior(Posterior):
 
     @property
     def hides_modes(self):
-        return may_repeat(self._functions.graphs.cov_func)
+        return not is_smooth(self._functions.graphs.gp)
 
     def check_twice_differentiable(self):
         cov_func = self._functions.graphs.cov_func

@@ -19,7 +19,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
 
-from pymc_active.kernels.cov import Embedding, Rescaled
+from pymc_active.kernels.cov import Embedding, ErrorBars, Rescaled
 from pymc_active.kernels.polynomials import Polynomial, combine, compose
 from pymc_active.kernels.radial import ROOT_OFFSET, Profile, exp_quad, matern52
 
@@ -78,8 +78,13 @@ _ARRAY_PROFILES: dict[Callable | None, Profile] = {
 }
 _ROUGH_PROFILES = tuple(kernel.full_from_distance for kernel in (cov.Matern32, cov.Matern12, cov.Exponential))
 _ROUGH = (cov.WhiteNoise, cov.Circular, cov.Coregion)
-# A warp may repeat, too.
-_PERIODIC = (cov.Periodic, cov.Cosine, cov.Circular, cov.WrappedPeriodic, cov.WarpedInput)
+# Others have periods, or functions of the user's that may.
+_PLAIN = {
+    *(cov.ExpQuad, cov.RatQuad, cov.Matern52, cov.Matern32, cov.Matern12, cov.Exponential, cov.Linear, cov.Polynomial),
+    *(cov.Constant, cov.WhiteNoise, cov.Coregion, cov.Add, cov.Prod, cov.Exponentiated, cov.Kron),
+    *(Embedding, Rescaled, ErrorBars),
+}
+_PLAIN_MEANS = {pm.gp.mean.Zero, pm.gp.mean.Constant, pm.gp.mean.Linear}
 
 
 class _Smooth:
@@ -279,14 +284,10 @@ def _covariances(value) -> Iterator:
             yield from _covariances(part)
 
 
-def may_repeat(cov_func) -> bool:
-    """Whether a part of the covariance has a period, or is none of PyMC's or ours."""
-    parts = list(_covariances(cov_func))
-    return any(isinstance(part, _PERIODIC) for part in parts) or not _are_known(parts)
-
-
-def _are_known(parts: list) -> bool:
-    return all(type(part).__module__ in (cov.__name__, Embedding.__module__) for part in parts)
+def is_smooth(gp) -> bool:
+    """Whether covariance, noise and mean of a marginal GP are of kinds that can have neither a period nor a step."""
+    parts = [*_covariances(gp.cov_func), *_covariances(gp.sigma)]
+    return type(gp.mean_func) in _PLAIN_MEANS and all(type(part) in _PLAIN for part in parts)
 
 
 def check_known(cov_func) -> bool:
@@ -295,7 +296,7 @@ def check_known(cov_func) -> bool:
     for part in parts:
         if isinstance(part, _ROUGH) or getattr(type(part), "full_from_distance", None) in _ROUGH_PROFILES:
             raise not_twice_differentiable(type(part).__name__)
-    return _are_known(parts)
+    return all(type(part).__module__ in (cov.__name__, Embedding.__module__) for part in parts)
 
 
 def check_numerically(cov_func, lines: Callable, X: np.ndarray) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -75,10 +76,27 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
     found += work.run(partial(searcher.climb, iterations=_ROUGH), longer)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
+    if n_restarts > FOLLOW:
+        found += work.run(partial(searcher.climb, iterations=_ROUGH), _divided(searcher, max(found, key=_height).z))
     kept = weighty(distinct(found, _ALIKE, is_near))
     best_value = kept[0].log_posterior if kept else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
     return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
+
+
+def _height(mode: Found) -> float:
+    return mode.log_posterior
+
+
+def _divided(searcher: Searcher, theta: np.ndarray) -> list[np.ndarray]:
+    """A half and a third of each period, with cycles as much smoother: what repeats, repeats at multiples, too."""
+    starts = []
+    for leaf, k in product(_rough_periods(searcher), (2, 3)):
+        start = theta.copy()
+        start[leaf.hidden] -= np.log(k)
+        start[leaf.log_lengthscale] += np.log(k)
+        starts.append(start)
+    return starts
 
 
 def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
