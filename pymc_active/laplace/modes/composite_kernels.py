@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 
 import numpy as np
 
 from pymc_active.kernels.periodic import Periodic
 from pymc_active.laplace.like_terms import same_place
-from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, longest_aliases, set_best
+from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, longest_aliases, scan, set_best
 from pymc_active.laplace.modes.search import (
     MOST_MODES,
     Found,
@@ -39,6 +38,8 @@ _SHORT = (1.5, 3.5)
 _CHANGES, _BEST = 0.4, 3
 # Up to this many fresh starts, warm starts are followed: the best few, or all with fewer data than the last number.
 FOLLOW, _WARM, _FEW_DATA = 2, 3, 30
+# How often what the best mode hides is scanned again, while that finds a better one, and the peaks to climb from.
+_ROUNDS, _PEAKS = 3, 3
 # Rough climbs that end this close, in nats and in prior sds, most likely found one mode.
 _ALIKE, _NEAR = 0.02, 0.5
 
@@ -76,8 +77,11 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
     found += work.run(partial(searcher.climb, iterations=_ROUGH), longer)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
-    if n_restarts > FOLLOW:
-        found += work.run(partial(searcher.climb, iterations=_ROUGH), _divided(searcher, max(found, key=_height).z))
+    for _ in range(_ROUNDS if n_restarts > FOLLOW else 0):
+        highest = max(found, key=_height)
+        found += work.run(partial(searcher.climb, iterations=_ROUGH), _scanned_again(searcher, highest.z))
+        if max(map(_height, found)) < highest.log_posterior + 0.1:
+            break
     kept = weighty(distinct(found, _ALIKE, is_near))
     best_value = kept[0].log_posterior if kept else -np.inf
     n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
@@ -88,14 +92,21 @@ def _height(mode: Found) -> float:
     return mode.log_posterior
 
 
-def _divided(searcher: Searcher, theta: np.ndarray) -> list[np.ndarray]:
-    """A half and a third of each period, with cycles as much smoother: what repeats, repeats at multiples, too."""
+def _scanned_again(searcher: Searcher, theta: np.ndarray) -> list[np.ndarray]:
+    """A mode with each period, or each place of a step, at its best other values.
+
+    A period that is wrong leaves a trend to others, and the right one shows once the trend is explained.
+    """
+    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
     starts = []
-    for leaf, k in product(_rough_periods(searcher), (2, 3)):
-        start = theta.copy()
-        start[leaf.hidden] -= np.log(k)
-        start[leaf.log_lengthscale] += np.log(k)
-        starts.append(start)
+    for leaf in hidden_leaves(posterior):
+        grid = hidden_grid(posterior, leaf)
+        values = np.concatenate([[-np.inf], scan(posterior, theta, leaf, grid), [-np.inf]])
+        peaks = np.flatnonzero((values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:]))
+        for peak in peaks[np.argsort(-values[1:-1][peaks], kind="stable")][:_PEAKS]:
+            start = theta.copy()
+            start[leaf.hidden] = grid[peak]
+            starts.append(start)
     return starts
 
 
