@@ -48,10 +48,12 @@ class GPModel(Summarized, ABC):
 
     @property
     @abstractmethod
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """The builder and its options; of a model of your own, its name."""
 
     @property
     def embedding(self) -> str | None:
+        """Name of the embedding matrix R among the value variables, if there is one."""
         return None
 
     @property
