@@ -1,18 +1,18 @@
-"""Does the Laplace evidence find the number of components of an embedding?
+"""Does the evidence find the number of components of an embedding?
 
-    python benchmarks/embedding_dimension.py                    # all problems, about 25 minutes on one core, resumable
+    python benchmarks/embedding_dimension.py                    # all problems, about two hours on one core, resumable
     python benchmarks/embedding_dimension.py --max-minutes 5    # as many as fit, kept for the next run
     python benchmarks/embedding_dimension.py --report           # no new ones
     python benchmarks/embedding_dimension.py --quick            # two problems
 
 Choice: 20 functions of 1, 2 or 3 of the candidates' 1 to 4 components, drawn from the model's own prior (D = 10 inputs,
 n = 150 points uniform in the box, noise sd 0.1; noise and output scale are inferred), and
-``pma.search.embedding_dimension`` with a cheaper search than its default (4 ladder starts, 10 particles). The search is
-compared with a climb from the true parameters.
+``pma.search.embedding_dimension`` as it is. The evidence at the true number is compared with Laplace's at the mode that
+a climb from the true parameters finds.
 
-Evidence: small problems, against quadrature over R (D = 2; noise and output scale known) and PyMC's sequential Monte
-Carlo (2,000 draws, 4 chains). Its chains agree at D = 2 only: with 5 inputs they are 2 to 5 nats apart, and at 5/2 they
-miss the mode that Laplace's method is about. They are shown, and no yardstick there.
+Evidence: Laplace's on small problems, against quadrature over R (D = 2; noise and output scale known) and PyMC's
+sequential Monte Carlo (2,000 draws, 4 chains). Its chains agree at D = 2 only: with 5 inputs they are 2 to 5 nats
+apart, and at 5/2 they miss the mode that Laplace's method is about. They are shown, and no yardstick there.
 
 Target: the true number has the highest evidence in at least 80 % of the 20 problems.
 """
@@ -36,7 +36,6 @@ from scipy.stats import norm
 import pymc_active as pma
 
 D, N, NOISE, CANDIDATES, N_PROBLEMS = 10, 150, 0.1, (1, 2, 3, 4), 20
-SEARCH = {"n_restarts": 4, "population": 10}
 KNOWN = {"log_outputscale": 0.0, "log_noise": float(np.log(NOISE))}
 # (D, d, n, seed, whether noise and output scale are known)
 EVIDENCE = [
@@ -69,7 +68,7 @@ def choose(seed: int) -> dict:
     d = 1 + seed % 3
     X, y, R = draw_problem(D, d, N, seed)
     start = time.process_time()
-    found = pma.search.embedding_dimension(X, y, CANDIDATES, random_seed=seed, progressbar=False, fit_keywords=SEARCH)
+    found = pma.search.embedding_dimension(X, y, CANDIDATES, random_seed=seed, progressbar=False)
     seconds = time.process_time() - start
     truth = {"R": R, "log_outputscale": 0.0, "log_noise": np.log(NOISE)}
     climb = pma.fit_laplace(found.fits[d].gpm, start=truth, n_restarts=0, population=0, progressbar=False)
@@ -213,12 +212,12 @@ def main() -> None:
         print("nothing to report yet: run again without --report")
         return
     right = [r["chosen"] == r["true"] for r in choices]
-    missed = [r["from_the_truth"]["log_posterior"] - r["log_posterior"][CANDIDATES.index(r["true"])] for r in choices]
+    low = [r["from_the_truth"]["log_evidence"] - r["log_evidence"][CANDIDATES.index(r["true"])] for r in choices]
     exact = [r for r in evidences if "quadrature" in r]
     errors = {d: [abs(r["laplace"] - r["quadrature"]) for r in exact if r["d"] == d] for d in (1, 2)}
     targets = [
         target(f"true number of components chosen, % of {len(choices)}", 100 * float(np.mean(right)), ">=", 80),
-        target("searches that missed the true mode at the true d by 0.5 nats", sum(m > 0.5 for m in missed), "<=", 1),
+        target("evidences at the true d 2 nats below Laplace's at the true mode", sum(m > 2 for m in low), "<=", 1),
         *(
             target(
                 f"largest error of the Laplace evidence against quadrature, D = 2, d = {d} (nats)", max(e), "<=", limit

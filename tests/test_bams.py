@@ -257,15 +257,7 @@ def test_priors_that_change_places_make_another_model(fits):
     check_distinct(models)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        pma.decompose,
-        pma.plots.plot_relevance,
-        lambda fit: pma.active.surest_input(fit, [0.0], [(0, 1)]),
-    ],
-    ids=["decompose", "plot_relevance", "surest_input"],
-)
+@pytest.mark.parametrize("function", [pma.decompose, pma.plots.plot_relevance])
 def test_what_takes_one_fit_names_that_of_an_average(average, function):
     with pytest.raises(TypeError, match=r"takes a fit of one model \(such as average.best\)"):
         function(average)

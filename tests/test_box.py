@@ -7,12 +7,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.optimize import LinearConstraint, linprog, minimize
 from scipy.spatial import ConvexHull
 from users import users_gp
 
 import pymc_active as pma
-from pymc_active.active import Learner, surest_input
+from pymc_active.active import Learner
 from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
 from pymc_active.criteria.maximize_in_box import extreme_corners, maximize
@@ -65,11 +64,6 @@ def ard():
 @pytest.fixture(scope="module")
 def embedding():
     return fit(embedding_model())
-
-
-@pytest.fixture(scope="module")
-def line():
-    return fit(embedding_model(D=6, d=1))
 
 
 def box_of(fitted, low=-1.0, high=1.0):
@@ -297,127 +291,3 @@ def test_extreme_corners_of_a_line_are_its_two_ends():
 
 
 # The way back.
-
-
-def covariance_of_u(fitted, x):
-    """Cov[R x], with R's Gaussian."""
-    rows, (d, D) = fitted.gpm.embedding_slice
-    image = np.kron(np.eye(d), x)
-    assert image.shape == (d, d * D)
-    return image @ fitted.covariance[rows, rows] @ image.T
-
-
-def feasible(fitted, x, n=300):
-    """Other points of the unit box with the same image: x moved along the null space of R."""
-    R, rng = fitted.point["R"], np.random.default_rng(9)
-    null = np.linalg.svd(R)[2][len(R) :]
-    moved = x + rng.normal(size=(n, len(null))) @ null * rng.choice([0.01, 0.1, 0.5], size=(n, 1))
-    return moved[(np.abs(moved) <= 1).all(1)]
-
-
-@pytest.mark.parametrize("model", ["line", "embedding"])
-@pytest.mark.parametrize("at", [0, 5, 11])
-def test_the_surest_input_goes_there_and_none_more_surely(request, model, at):
-    fitted = request.getfixturevalue(model)
-    R = fitted.point["R"]
-    u = R @ (0.8 * fitted.X[at])
-    bounds = [(-1, 1)] * R.shape[1]
-    x = surest_input(fitted, u, dict(reversed(list(enumerate(bounds)))))
-    assert_allclose(R @ x, u, rtol=0, atol=1e-7)
-    assert (np.abs(x) <= 1).all()
-    others = feasible(fitted, x)
-    assert len(others) > 10
-    own = np.linalg.slogdet(covariance_of_u(fitted, x))[1]
-    assert own <= min(np.linalg.slogdet(covariance_of_u(fitted, z))[1] for z in others) + 1e-7
-    assert own <= np.linalg.slogdet(covariance_of_u(fitted, 0.8 * fitted.X[at]))[1] + 1e-7
-
-
-def test_the_quadratic_program_is_solved(line):
-    """One component: another solver, and the conditions of optimality, which are sufficient here."""
-    [R], C = line.point["R"], line.covariance[line.gpm.embedding_slice[0], line.gpm.embedding_slice[0]]
-    bound = 0.6
-    u = 0.7 * bound * np.abs(R).sum()
-    x = surest_input(line, [u], [(-bound, bound)] * 6)
-    other = minimize(
-        lambda x: x @ C @ x,
-        bound * 0.7 * np.sign(R),
-        jac=lambda x: 2 * C @ x,
-        hess=lambda x: 2 * C,
-        method="trust-constr",
-        bounds=[(-bound, bound)] * 6,
-        constraints=LinearConstraint(R, u, u),
-        options={"gtol": 1e-10, "xtol": 1e-12, "maxiter": 3000},
-    )
-    assert_allclose(x @ C @ x, other.fun, rtol=1e-4)
-    free = np.abs(x) < bound - 1e-6
-    multiplier = np.linalg.lstsq(R[free, None], 2 * (C @ x)[free], rcond=None)[0]
-    slack = 2 * C @ x - multiplier * R
-    scale = np.abs(2 * C @ x).max()
-    assert free.any()
-    assert np.abs(slack[free]).max() < 1e-3 * scale
-    assert (slack[~free] * np.sign(x[~free]) < 1e-3 * scale).all()
-
-
-def test_the_surest_input_goes_there_also_where_no_local_search_does():
-    """Near the boundary SLSQP may leave the plane R x = u from every start."""
-    rng = np.random.default_rng(1)
-    X, weights = rng.uniform(-1, 1, (25, 8)), rng.normal(size=(2, 8))
-    gpm = pma.embedding_gp(X, np.sin((X @ weights.T).sum(1)), n_components=2, priors={"log_noise": -2.0})
-    with pytest.warns(UserWarning, match="smallest singular value"):
-        fitted = fit(gpm, n_restarts=4)
-    R, bounds = fitted.point["R"], [(-1, 1)] * 8
-    for _ in range(9):
-        u = R @ np.sign(rng.normal(size=8)) * rng.uniform(0.5, 1.0)
-        assert_allclose(R @ surest_input(fitted, u, bounds), u, rtol=0, atol=1e-6)
-
-
-def test_the_way_back_is_in_the_users_units():
-    """Shifted and scaled inputs: R acts on the scaled ones."""
-    gpm = embedding_model(D=6, d=1)
-    shift, scale = np.arange(6.0), np.linspace(1, 50, 6)
-    moved = pma.embedding_gp(
-        shift + scale * gpm.X,
-        gpm.y,
-        n_components=1,
-        mean="constant",
-        x_scale=(shift, scale),
-        priors={"log_noise": np.log(0.05)},
-    )
-    plain = fit(gpm)
-    other = pma.fit_laplace(moved, point=plain.point, optimize=False)
-    u = plain.point["R"] @ (0.5 * gpm.X[2])
-    x = surest_input(plain, u, [(-1, 1)] * 6)
-    z = surest_input(other, u, [(a - b, a + b) for a, b in zip(shift, scale, strict=True)])
-    assert_allclose((z - shift) / scale, x, rtol=0, atol=1e-6)
-
-
-def test_what_the_box_does_not_reach_is_refused(line, embedding):
-    far = 1.01 * np.abs(line.point["R"]).sum()
-    with pytest.raises(ValueError, match=r"no point of the box goes to u = .* the embedded box does not reach there"):
-        surest_input(line, [far], [(-1, 1)] * 6)
-    end = surest_input(line, [far / 1.01 * (1 - 1e-9)], [(-1, 1)] * 6)
-    assert_allclose(end, np.sign(line.point["R"][0]), rtol=0, atol=1e-6)
-    # A vertex of the hull by a linear program; twice as far is outside.
-    direction = np.array([0.6, -0.8])
-    corner = linprog(-direction @ embedding.point["R"], bounds=(-1, 1)).x
-    with pytest.raises(ValueError, match="the embedded box does not reach there"):
-        surest_input(embedding, 2 * embedding.point["R"] @ corner, [(-1, 1)] * 10)
-
-
-@pytest.mark.parametrize(
-    ("u", "bounds", "match"),
-    [
-        ([0.1, 0.2], [(-1, 1)] * 6, r"u must be finite with shape \(1,\)"),
-        ([np.nan], [(-1, 1)] * 6, r"u must be finite with shape \(1,\)"),
-        ([0.1], [(-1, 1)] * 5, r"bounds must have 6 pairs"),
-        ([0.1], [(1, -1)] * 6, "bounds must be a list of finite pairs"),
-    ],
-)
-def test_malformed_places_are_refused(line, u, bounds, match):
-    with pytest.raises(ValueError, match=match):
-        surest_input(line, u, bounds)
-
-
-def test_the_way_back_needs_an_embedding(ard):
-    with pytest.raises(ValueError, match="surest_input needs a model with a linear embedding"):
-        surest_input(ard, [0.1], BOX)

@@ -134,7 +134,6 @@ OF_ONE_FIT = {
     "sobol_indices": lambda c: pma.sobol_indices(c.one, draws=8, n_points=64, random_seed=0),
     "subspace_angles": lambda c: pma.subspace_angles(c.one, random_seed=0),
     "decompose": lambda c: str(pma.decompose(c.one)),
-    "surest_input": lambda c: active.surest_input(c.one, np.full(2 if c.kind == "embedding" else 1, 0.1), c.bounds),
     "plot_relevance": lambda c: plots.plot_relevance(c.one),
     "plot_embedding": lambda c: plots.plot_embedding(c.one),
     "plot_loadings": lambda c: plots.plot_loadings(c.one),
@@ -170,7 +169,6 @@ NO_EMBEDDING = (("ard", "composite", "user", "models"), "the model has no embedd
 NOT_APART = (("embedding", "wide", "user"), "cannot take the kernel of .* apart")
 REFUSED = {
     **dict.fromkeys(("subspace_angles", "plot_embedding", "plot_loadings", "plot_subspace_angles"), NO_EMBEDDING),
-    "surest_input": (NO_EMBEDDING[0], "needs a model with a linear embedding"),
     **dict.fromkeys(("decompose", "plot_decomposition"), NOT_APART),
     **dict.fromkeys(
         ("relevance", "plot_relevance"),
@@ -186,8 +184,8 @@ ELSEWHERE = {
     *("fit", "fit_laplace", "fit_laplace_models", "fit_probit", "fit_smc"),
     *("bald_from_trace", "bald_probit", "pes_ground_truth"),
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
-    *("compositional_kernel_search", "embedding_dimension", "prior_sensitivity"),
-    *("plot_check", "plot_embedding_dimension", "plot_learning_curves", "plot_prior_sensitivity"),
+    *("compositional_kernel_search", "embedding_dimension"),
+    *("plot_check", "plot_embedding_dimension", "plot_learning_curves"),
     *("plot_probability", "plot_active_inputs", "plot_search_tree", "plot_sobol_indices", "plot_structure_search"),
 }
 

@@ -178,7 +178,6 @@ def sane():
         "joint_entropy_search": call(active.joint_entropy_search, n_optima=2, **of_paths),
         "pes": call(active.pes, source=t.gpm, n_optima=2, **of_paths),
         "entropy_search": call(active.entropy_search, source=t.gpm, **over_box),
-        "surest_input": call(active.surest_input, fit=t.embedded, u=np.zeros(1), bounds=t.box),
         "latin_hypercube": call(active.latin_hypercube, bounds=t.box, n=3, random_seed=0),
         "random_design": call(active.random_design, bounds_or_pool=t.pool, n=3, random_seed=0),
         "random_design(bounds=)": call(active.random_design, bounds=t.box, n=3, random_seed=0),
@@ -246,7 +245,6 @@ def sane():
             n_components=[1],
             random_seed=0,
             progressbar=False,
-            fit_keywords={"n_restarts": 1},
         ),
         "plot": call(lambda result: plots.plot(result), result=pma.decompose(t.line)),
         "plot_predictions": call(

@@ -982,22 +982,6 @@ def test_the_first_model_posterior_of_a_run_counts_whole_observations():
     assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [5, 6, 7]
 
 
-def test_sensitivity_is_a_table_in_shades():
-    p = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1]])
-    table = xr.Dataset(
-        {"probability": (("prior", "model"), p), "doubtful": (("prior", "model"), p == 0.7)},
-        coords={"prior": ["wide", "toolbox"], "model": ["SE", "LIN", "PER"]},
-    ).isel(model=[2, 1, 0])
-    ax = pma.plots.plot(pma.search.PriorSensitivity(table, {}), n=2)
-    assert_allclose(ax.images[0].get_array(), [[0.9, 0.2], [0.1, 0.7]])
-    assert [text.get_text() for text in ax.texts] == ["0.90", "0.20", "0.10", "0.70*"]
-    frames = [tuple(artist.get_xydata()[:4].mean(0)) for artist in ax.lines]
-    assert_allclose(frames, [(0, 0), (1, 1)], atol=1e-12)
-    # The best under a set of priors may not be among those shown.
-    [frame] = pma.plots.plot(pma.search.PriorSensitivity(table, {}), n=1).lines
-    assert_allclose(frame.get_xydata()[:4].mean(0), (0, 0), atol=1e-12)
-
-
 def test_a_relevance_is_drawn_as_it_is(ard_fit):
     found = pma.relevance(ard_fit, draws=50, random_seed=0, ci_prob=0.5)
     ax = plots.plot(found)
@@ -1071,7 +1055,6 @@ def test_wrong_objects_of_kernel_plots_are_refused(parts):
     for call, message in [
         (lambda: plots.plot_decomposition(parts.fit), "takes the result of decompose; got LaplaceFit"),
         (lambda: plots.plot_structure_search({}), "takes the result of compositional_kernel_search; got dict"),
-        (lambda: plots.plot_prior_sensitivity(model_table()), "takes the result of prior_sensitivity; got Dataset"),
         (lambda: plots.plot_evidence({}), "takes what model_posterior returns; got dict"),
         (lambda: plots.plot_model_posterior([0.5]), "xarray DataArray over n_observations and model; got list"),
     ]:

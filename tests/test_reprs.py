@@ -213,9 +213,7 @@ def test_kernels_and_their_searches():
     search = pma.search.compositional_kernel_search(t[:, None], np.sin(t), bases=("SE", "LIN"), depth=1, **keywords)
     for text in ("3 kernels", search.stopped, "log_evidence"):
         assert text in text_of(search)
-    priors = pma.search.prior_sensitivity(t[:, None], np.sin(t), ["SE", "LIN"], **keywords)
-    assert "best under" in text_of(priors)
-    dimension = pma.search.embedding_dimension(X, Y, (1,), **keywords)
+    dimension = pma.search.embedding_dimension(X, Y, (1,), random_seed=1, progressbar=False)
     assert "1 component(s), probability 1" in text_of(dimension)
 
 

@@ -15,7 +15,6 @@ from scipy.stats import norm, qmc
 import pymc_active as pma
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.structure import dimension
-from pymc_active.structure.dimension import _resized
 
 QUICK = {"n_restarts": 4, "population": 0}
 # Of the default prior of R for two inputs.
@@ -40,9 +39,9 @@ def fits():
 
 @pytest.fixture(scope="module")
 def plane():
-    """Two components of five inputs."""
-    X, y = problem(5, 2, 60, 4)
-    return pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False, fit_keywords=QUICK)
+    """Two components of four inputs."""
+    X, y = problem(4, 2, 30, 4)
+    return pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False)
 
 
 def with_modes(fit, log_evidences, floored):
@@ -128,19 +127,20 @@ def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, low
     X, y = problem(2, true, 20, seed)
     with warnings.catch_warnings():
         # That Laplace's evidence of the surplus component is too low, it says itself.
-        warnings.filterwarnings("ignore" if true == 1 else "error", "the evidence of d = 2 is poor")
-        found = pma.search.embedding_dimension(
-            X, y, (1, 2), random_seed=1, progressbar=False, prior_scale=SCALE, priors=KNOWN, fit_keywords=QUICK
+        warnings.filterwarnings(
+            "ignore" if true == 1 else "error", "the Laplace fit is doubtful: the smallest singular"
         )
-    assert found.table.evidence_is_poor.to_numpy().tolist() == [False, true == 1]
+        models = {d: pma.embedding_gp(X, y, n_components=d, prior_scale=SCALE, priors=KNOWN) for d in (1, 2)}
+        fits = {d: pma.fit_laplace(gpm, random_seed=1, progressbar=False, **QUICK) for d, gpm in models.items()}
+        posterior = pma.active.model_posterior(fits)
+    assert [fit.evidence_is_poor for fit in fits.values()] == [False, true == 1]
     exact = {d: average_over_the_prior(X, y, d) for d in (1, 2)}
     assert max(exact, key=exact.get) == true
-    assert found.best is found.fits[true]
     # Laplace's own error: it misses the tail towards large R, and more of it where a surplus component is at zero.
     # The orbits of d = 2 contribute some 3 nats. (The average is too rough for d = 1 where two are needed.)
     for d, low in lowest.items():
-        assert low < found.table.log_evidence.sel(n_components=d) - exact[d] < 0.2
-    assert_allclose(found.table.probability, softmax(found.table.log_evidence))
+        assert low < posterior.log_evidence.sel(model=d) - exact[d] < 0.2
+    assert_allclose(posterior, softmax(posterior.log_evidence))
 
 
 @pytest.mark.slow
@@ -177,46 +177,11 @@ def average_over_the_prior(X, y, d, power=15, is_learned=False):
 def test_the_number_of_components_is_found(plane):
     assert plane.best is plane.fits[2]
     assert list(plane.fits) == plane.table.n_components.to_numpy().tolist() == [1, 2, 3]
-    assert plane.table.probability.sel(n_components=2) > 0.9
+    assert plane.table.probability.sel(n_components=2) > 0.7
     for d, fit in plane.fits.items():
-        assert fit.gpm.shapes["R"] == (d, 5)
+        assert fit.gpm.shapes["R"] == (d, 4)
         row = plane.table.sel(n_components=d)
-        assert row.log_evidence == fit.evidence.value >= fit.log_evidence
-        assert np.isnan(row.standard_error)
-    # A component more can do what one fewer can.
-    likelihood = [plane.fits[d].log_posterior - plane.fits[d].best.posterior.prior_value_and_gradient(
-        plane.fits[d].theta)[0] for d in (1, 2, 3)]  # fmt: skip
-    assert (np.diff(likelihood) > -0.5).all()
-
-
-def test_a_failed_search_is_rescued_by_its_neighbours(monkeypatch, plane):
-    """The searches below and at the right dimension find nothing; the one above does, and leads the way back."""
-    X, y = problem(5, 2, 60, 4)
-    fit_laplace = dimension.fit_laplace
-
-    def lame(gpm, **keywords):
-        d = gpm.shapes["R"][0]
-        if keywords["n_restarts"] and d < 3:
-            flat = {"R": np.full((d, 5), 1e-3), "log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -1.0}
-            return fit_laplace(gpm, point=flat, optimize=False)
-        return fit_laplace(gpm, **keywords)
-
-    monkeypatch.setattr(dimension, "fit_laplace", lame)
-    found = pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False, fit_keywords=QUICK)
-    assert_allclose(found.best.log_posterior, plane.best.log_posterior, atol=1e-3)
-
-
-def test_resized_embeddings():
-    point = {"R": np.array([[0.0, 0, 2, 0], [3, 0, 0, 0], [0, 1, 0, 0]]), "log_noise": np.zeros(())}
-    X = np.eye(4)
-    rng = np.random.default_rng(0)
-    smaller = _resized(point, pma.embedding_gp(X, X[0], n_components=2), rng)
-    # Without the weakest direction, in any orientation.
-    assert_allclose(smaller["R"].T @ smaller["R"], np.diag([9.0, 0, 4, 0]), atol=1e-12)
-    larger = _resized(point, pma.embedding_gp(X, X[0], n_components=4), rng)
-    assert_allclose(larger["R"][:3].T @ larger["R"][:3], point["R"].T @ point["R"], atol=1e-12)
-    assert 0 < np.linalg.norm(larger["R"][3]) < 1
-    assert larger["log_noise"] is point["log_noise"]
+        assert (row.log_evidence, row.standard_error) == (fit.evidence.value, fit.evidence.error)
 
 
 def test_keywords_reach_the_models_and_the_order_is_kept():
@@ -224,7 +189,7 @@ def test_keywords_reach_the_models_and_the_order_is_kept():
     priors = {"log_noise": pm.Normal.dist(np.log(0.1), 0.2)}
     found = pma.search.embedding_dimension(
         10 * X, y, [2, 1], prior=[0, 1], random_seed=1, progressbar=False, kernel="Matern52", x_scale=(0, 10),
-        priors=priors, fit_keywords={"n_restarts": 1, "population": 0},
+        priors=priors,
     )  # fmt: skip
     assert found.best.gpm.description == "embedding_gp(Matern52, d=1)"
     assert_allclose(found.best.gpm.x_map.scale, 10)
@@ -247,18 +212,20 @@ def test_bad_candidates():
         pma.search.embedding_dimension(X, y, (1, 2), prior=[1])
 
 
-def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters():
+def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters(monkeypatch):
     """One component is needed; whether there is a second one twelve points cannot say."""
     X, y = problem(3, 1, 12, 7)
-    search = partial(pma.search.embedding_dimension, X, y, (1, 2), random_seed=1, progressbar=False, fit_keywords=QUICK)
-    with pytest.warns(UserWarning, match="the evidence of d = 2 is poor") as caught:
+
+    def rough(gpm, **keywords):
+        found = pma.fit(gpm, **keywords)
+        return found if gpm.shapes["R"][0] == 1 else replace(found, swarm=replace(found.swarm, log_evidence_error=1.5))
+
+    monkeypatch.setattr(dimension, "fit", rough)
+    search = partial(pma.search.embedding_dimension, X, y, (1, 2), random_seed=1, progressbar=False)
+    with pytest.warns(pma.DoubtfulEvidenceWarning, match="the evidence of d = 2 is 1.5 nats") as caught:
         found = search()
     assert [warning.filename for warning in caught] == [__file__]
-    assert "or leave out fit_keywords" in str(caught[0].message)
     assert found.table.evidence_is_poor.to_numpy().tolist() == [False, True]
-    # That is what the fit says of itself, and nothing else is wrong with it.
-    assert "Laplace evidence is poor" in found.fits[2].diagnostics["warnings"][0]
-    assert not found.table.doubtful.any()
     assert "evidence_is_poor" in repr(found)
     # Of a candidate that nobody believes in there is no news.
     assert search(prior=[1, 1e-6]).table.evidence_is_poor.to_numpy().tolist() == [False, True]
@@ -266,9 +233,7 @@ def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters():
 
 def test_by_default_there_are_no_more_components_than_inputs():
     X, y = problem(2, 1, 12, 0)
-    found = pma.search.embedding_dimension(
-        X, y, prior=[1, 1e-6], random_seed=1, progressbar=False, fit_keywords={"n_restarts": 1, "population": 0}
-    )
+    found = pma.search.embedding_dimension(X, y, prior=[1, 1e-6], random_seed=1, progressbar=False)
     assert list(found.fits) == [1, 2]
 
 

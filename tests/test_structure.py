@@ -1,4 +1,4 @@
-"""Kernel search and the sensitivity to hyperpriors: what is found, counted, refused and survived."""
+"""Kernel search: what is found, counted, refused and survived."""
 
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from pymc_active.kernels.expressions import base_kernels, is_redundant
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.structure import fitted_kernels, growth
 from pymc_active.structure import kernel_search as structure
-from pymc_active.structure import priors as priors_module
 from pymc_active.structure.fitted_kernels import FittedKernels, _count
 
 RNG = np.random.default_rng(20261122)
@@ -371,90 +370,3 @@ def test_priors_reach_all_parameters_of_a_kind():
     assert len(plain.mean) == len(prior) + 1
     # Each parameter has a variable of its own in the PyMC model.
     assert {rv.name for rv in gpm.model.free_RVs} == set(gpm.shapes)
-
-
-def test_fits_made_before_are_starts_under_every_prior():
-    """A search without restarts of its own has nothing but them."""
-    known = pma.fit_laplace(
-        pma.composite_gp(X, Y, "PER + LIN", x_scale="unit", y_scale="standardize"), random_seed=1, progressbar=False
-    )
-    found = pma.search.prior_sensitivity(
-        *(X, Y, ["LIN + PER", "LIN"]),
-        {"wide": "wide"},
-        fits={"a": known},
-        random_seed=2,
-        progressbar=False,
-        fit_keywords={"n_restarts": 1},
-    )
-    assert found.fits["wide"]["LIN + PER"].log_posterior > known.log_posterior - 1e-6
-
-
-@pytest.fixture(scope="module")
-def sensitivity():
-    return pma.search.prior_sensitivity(X, Y, ["LIN + PER", "SE"], **SETTINGS)
-
-
-def test_sensitivity_holds_a_posterior_under_each_set(sensitivity):
-    assert list(sensitivity.table.prior.to_numpy()) == ["wide", "toolbox", "vague"]
-    assert_allclose(sensitivity.table.probability.sum("model"), 1)
-    for name, fits in sensitivity.fits.items():
-        posterior = pma.active.model_posterior(fits)
-        assert_allclose(sensitivity.table.log_evidence.sel(prior=name), posterior.log_evidence)
-        if name != "vague":
-            direct = pma.composite_gp(X, Y, "SE", x_scale="unit", y_scale="standardize", priors=name)
-            alone = pma.fit_laplace(direct, start=fits["SE"], n_restarts=0, population=0, progressbar=False)
-            assert_allclose(alone.log_posterior, fits["SE"].log_posterior, atol=1e-6)
-    assert repr(sensitivity).startswith("<PriorSensitivity: best under wide LIN + PER")
-    assert "<table" in sensitivity._repr_html_()
-
-
-def test_vague_priors_are_the_wide_ones_with_twice_the_sd(sensitivity):
-    for label, expected in {"LIN + PER": 2, "SE": 1}.items():
-        wide, vague = (sensitivity.fits[name][label].gpm for name in ("wide", "vague"))
-        a, b = wide.posterior().prior, vague.posterior().prior
-        assert_allclose(a.mean, b.mean)
-        doubled = [name.startswith(("log_lengthscale", "log_period")) for name in wide.labels]
-        assert sum(doubled) == expected
-        assert_allclose(b.sd, a.sd * np.where(doubled, 2, 1))
-
-
-def test_a_failed_search_is_rescued_by_other_priors(monkeypatch, sensitivity):
-    """Under the first priors the search stays where the noise explains everything; the last ones lead the way back."""
-
-    def lame(models, *, start, **keywords):
-        is_first = not any(start.values())
-        fits = fit_laplace_models(models, start=start, **keywords)
-        if is_first:
-            for label, gpm in models.items():
-                noisy = {name: np.zeros(shape) for name, shape in gpm.shapes.items()}
-                fits[label] = pma.fit_laplace(gpm, point=noisy, optimize=False)
-        return fits
-
-    monkeypatch.setattr(priors_module, "fit_laplace_models", lame)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pymc_active.laplace.fit.find_problems", lambda *args: [])
-        rescued = pma.search.prior_sensitivity(X, Y, ["LIN + PER", "SE"], **SETTINGS)
-    assert_allclose(rescued.table.log_evidence.max("model"), sensitivity.table.log_evidence.max("model"), atol=0.1)
-
-
-def test_sensitivity_takes_sets_of_priors_by_name():
-    own = {
-        "smooth": {"log_lengthscale": pm.Normal.dist(1.0, 0.3)},
-        "rough": {"log_lengthscale": pm.Normal.dist(-3.0, 0.3)},
-    }
-    result = pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], own, **SETTINGS)
-    lengthscale = [float(result.fits[name]["SE"].point["log_lengthscale_SE"]) for name in own]
-    assert lengthscale[0] > lengthscale[1]
-
-
-def test_sensitivity_refuses_what_it_cannot_compare():
-    with pytest.raises(ValueError, match="two or more different kernels"):
-        pma.search.prior_sensitivity(X, Y, ["SE + LIN", "LIN + SE"])
-    with pytest.raises(TypeError, match="expressions must be a sequence"):
-        pma.search.prior_sensitivity(X, Y, "SE")
-    with pytest.raises(TypeError, match=r"fits must be a dict, name -> fit.*got list"):
-        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], fits=[])
-    with pytest.raises(TypeError, match="priors must be a dict, name -> set of priors"):
-        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], "wide")
-    with pytest.raises(ValueError, match="priors for unknown parameters: period"):
-        pma.search.prior_sensitivity(X, Y, ["SE", "LIN"], {"mine": {"period": 1.0}})

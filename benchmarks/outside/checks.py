@@ -1,11 +1,12 @@
-"""Is what ``check`` says of a fit by default right, on thirteen real data sets?
+"""Is what ``check`` says of a fit by default right, on seventeen real data sets?
 
     python benchmarks/outside/checks.py --data FOLDER --minutes 30   # makes missing records for so long; resumable
     python benchmarks/outside/checks.py                              # table, JSON and picture from the records
 
-Data sets of statsmodels and scikit-learn, and ``yacht.csv`` and ``concrete.csv`` of ``FOLDER``. Two thirds of
-the rows, at most 100, make ``pma.fit(pma.ard_gp(X, y, bounds=...))``, whose bounds are the ranges of the table; at most
-200 others are predicted. ``pma.check(fit, X_new=..., y_new=...)`` compares with a longer run of the same method, and
+Data sets of statsmodels and scikit-learn; ``yacht.csv`` and ``concrete.csv`` of ``FOLDER``, with four of R as Rdatasets
+writes them: ``mcycle.csv``, ``ToothGrowth.csv``, ``airquality.csv``, ``quakes.csv``. Two thirds of the complete rows,
+at most 100, make ``pma.fit(pma.ard_gp(X, y, bounds=...))``, whose bounds are the ranges of the table; at most 200
+others are predicted. ``pma.check(fit, X_new=..., y_new=...)`` compares with a longer run of the same method, and
 ``pma.check(fit, trace, ...)`` with NUTS, another one: ``pma.sample``, 2 chains of 500 + 500. What the fit loses, in
 nats a point, should be the same by both, up to 0.05 nats, wherever NUTS has converged.
 """
@@ -35,7 +36,13 @@ OF_STATSMODELS = {
     "longley": ("longley", slice(1, 7), "TOTEMP"),
     "sunspots": ("sunspots", ["YEAR"], "SUNACTIVITY"),
 }
-NAMES = (*OF_STATSMODELS, "diabetes", "linnerud", "yacht", "concrete")
+OF_R = {
+    "mcycle": (["times"], "accel"),
+    "ToothGrowth": (["supp", "dose"], "len"),
+    "airquality": (["Solar.R", "Wind", "Temp"], "Ozone"),
+    "quakes": (["lat", "long", "depth"], "mag"),
+}
+NAMES = (*OF_STATSMODELS, *OF_R, "diabetes", "linnerud", "yacht", "concrete")
 MOST_ROWS, MOST_TESTS = 100, 200
 
 
@@ -52,6 +59,10 @@ def table(name, data):
         found = getattr(datasets, f"load_{name}")(as_frame=True)
         return found.data, found.target if name == "diabetes" else found.target["Waist"]
     frame = pd.read_csv(Path(data) / f"{name}.csv")
+    if name in OF_R:
+        inputs, output = OF_R[name]
+        frame = frame[[*inputs, output]].replace({"OJ": 0.0, "VC": 1.0}).dropna().astype(float)
+        return frame[inputs], frame[output]
     return frame.iloc[:, :-1], frame.iloc[:, -1]
 
 

@@ -35,7 +35,6 @@ from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
     plot_model_posterior,
-    plot_prior_sensitivity,
     plot_structure_search,
 )
 from pymc_active.plots.maps import plot_map
@@ -60,7 +59,6 @@ __all__ = [
     "plot_optimum",
     "plot_parameters",
     "plot_predictions",
-    "plot_prior_sensitivity",
     "plot_probability",
     "plot_relevance",
     "plot_search_tree",

@@ -27,7 +27,6 @@ from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
     plot_model_posterior,
-    plot_prior_sensitivity,
     plot_structure_search,
 )
 from pymc_active.plots.maps import plot_map, reach_beyond
@@ -40,7 +39,6 @@ from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch
-from pymc_active.structure.priors import PriorSensitivity
 from pymc_active.support.arguments import checked
 
 # By a variable or a dim that no other table has before it: what draws the tables that ``plot`` does not.
@@ -89,7 +87,6 @@ def plot(result: Any, **keywords: Any) -> Any:
 plot.register(Decomposition, plot_decomposition)
 plot.register(EmbeddingDimension, plot_embedding_dimension)
 plot.register(Optimum, plot_optimum)
-plot.register(PriorSensitivity, plot_prior_sensitivity)
 plot.register(ProbitFit, plot_probability)
 plot.register(StructureSearch, plot_structure_search)
 plot.register(xr.DataTree, plot_check)

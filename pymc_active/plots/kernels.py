@@ -15,7 +15,6 @@ from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.kernel_search import StructureSearch
-from pymc_active.structure.priors import PriorSensitivity
 from pymc_active.structure.words import percent
 from pymc_active.support.arguments import checked
 from pymc_active.support.numbers import Z89
@@ -205,34 +204,4 @@ def plot_model_posterior(
         # A narrower axis would have ticks at fractions of an observation.
         ax.set_xlim(n[0] - 1, n[0] + 1)
     label_ends(ax, ends)
-    return ax
-
-
-@checked
-def plot_prior_sensitivity(result: PriorSensitivity, *, n: int = 12, ax: Axes | None = None) -> Axes:
-    """The posterior over models under each set of hyperpriors, as a heat map.
-
-    A frame marks the best model under each set of priors, an asterisk a doubtful fit. The ``n`` models with the
-    highest average probability are shown. The result comes from :func:`pymc_active.search.prior_sensitivity`.
-    """
-    check_result(result, PriorSensitivity, "plot_prior_sensitivity", "the result of prior_sensitivity")
-    order = np.argsort(-result.table.probability.mean("prior").to_numpy(), kind="stable")[:n]
-    table = result.table.isel(model=order).transpose("model", "prior")
-    values = table.probability.to_numpy()
-    models, priors = (list(map(str, table[dim].to_numpy())) for dim in ("model", "prior"))
-    ax = new_axes(ax, (2.6 + 1.1 * len(priors), 0.9 + 0.34 * len(models)))
-    ax.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    for row, column in np.ndindex(values.shape):
-        p = values[row, column]
-        text = probability(p) + ("*" if table.doubtful.to_numpy()[row, column] else "")
-        ax.text(column, row, text, ha="center", va="center", fontsize=9, color="white" if p > 0.55 else INK)
-    best = result.table.probability.transpose("prior", "model").to_numpy().argmax(1)
-    for column, row in zip(*np.nonzero(best[:, None] == order), strict=True):
-        across, down = np.array([-0.48, 0.48, 0.48, -0.48, -0.48]), np.array([-0.46, -0.46, 0.46, 0.46, -0.46])
-        ax.plot(column + across, row + down, color=VERMILION, lw=1.6)
-    ax.set_xticks(range(len(priors)), priors)
-    ax.set_yticks(range(len(models)), models)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.set_title("posterior probability under each set of priors", fontsize=10, loc="left")
     return ax

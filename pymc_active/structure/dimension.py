@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.fitting import fit_laplace
-from pymc_active.laplace.modes.search import SAME
 from pymc_active.models.builders import embedding_gp
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles import fit
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
 from pymc_active.support.arguments import checked
@@ -40,9 +35,8 @@ class EmbeddingDimension(Summarized):
     """The ``fits`` by number of components and their evidences; see :func:`embedding_dimension`.
 
     ``table`` holds, over ``n_components``: ``probability``, ``log_evidence`` (nats) and its
-    ``standard_error`` (NaN for Laplace's), ``doubtful`` (as in :func:`model_posterior`), and
-    ``evidence_is_poor``: its standard error is above one nat, or for Laplace's, which can then be some nats too low,
-    the smallest singular value of R is below its posterior sd.
+    ``standard_error``, ``doubtful`` (as in :func:`model_posterior`), and ``evidence_is_poor``: its standard error is
+    above one nat.
     """
 
     fits: dict[int, Fit]
@@ -70,7 +64,6 @@ def embedding_dimension(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
-    fit_keywords: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> EmbeddingDimension:
     """Choose the number of components of a linear embedding by evidence.
@@ -87,8 +80,6 @@ def embedding_dimension(
         Prior weights of the candidates; default equal.
     random_seed, progressbar, executor
         As in :func:`pymc_active.fit`.
-    fit_keywords : dict, optional
-        Use the evidences of :func:`fit_laplace`, with these keywords, e.g. ``{"n_restarts": 4, "population": 16}``.
 
     Raises
     ------
@@ -105,12 +96,6 @@ def embedding_dimension(
     Notes
     -----
     The prior sd of R's entries is the same for every d, so a function of more components is rougher a priori.
-
-    With ``fit_keywords`` each candidate is searched by itself and from the modes of its neighbours, with a small row
-    added or the weakest direction left out. Otherwise a search that fails at one dimension would decide the comparison.
-    Laplace's method favours fewer components because it misses the tails of the posterior: its evidence is low by
-    some tenths of a nat where the data determine every component well, and by several nats where they do not
-    (``evidence_is_poor``). Evidences by ``model_posterior(found.fits, evidence="importance")`` are closer.
 
     Examples
     --------
@@ -139,13 +124,7 @@ def embedding_dimension(
     rng = np.random.default_rng(random_seed)
     # Surplus components are often poorly determined. Only doubts about the winner matter, and model_posterior warns.
     with ignoring(DoubtfulFitWarning):
-        if fit_keywords is None:
-            run = partial(fit, random_seed=rng, progressbar=progressbar, executor=executor)
-            fits = {d: run(models[d]) for d in n_components}
-        else:
-            search = partial(fit_laplace, random_seed=rng, progressbar=progressbar, executor=executor, **fit_keywords)
-            searched = _searched(models, search, rng)
-            fits = {d: searched[d] for d in n_components}
+        fits = {d: fit(models[d], random_seed=rng, progressbar=progressbar, executor=executor) for d in n_components}
     posterior = model_posterior(fits, prior=prior)
     dim, nats = "n_components", {"units": "nats"}
     table = xr.Dataset(
@@ -164,40 +143,10 @@ def embedding_dimension(
     rough = table.n_components[table.evidence_is_poor & is_open & (table.probability > MATTERS)]
     if rough.size:
         which = ", ".join(map(str, rough.to_numpy()))
-        if fit_keywords is None:
-            errors = ", ".join(f"{error:.1f}" for error in table.standard_error.sel(n_components=rough).to_numpy())
-            what = f"the standard error of the evidence of d = {which} is {errors} nats"
-            what += ", as few particles are left of those that were drawn: compare it by pma.fit(gpm, n_particles=1024)"
-        else:
-            what = f"the evidence of d = {which} is poor: the data hardly determine one component of R. Collect more "
-            what += "data, or leave out fit_keywords"
-        warn_user(what, DoubtfulEvidenceWarning)
+        errors = ", ".join(f"{error:.1f}" for error in table.standard_error.sel(n_components=rough).to_numpy())
+        warn_user(
+            f"the standard error of the evidence of d = {which} is {errors} nats, as few particles are left of those "
+            "that were drawn: compare it by pma.fit(gpm, n_particles=1024)",
+            DoubtfulEvidenceWarning,
+        )
     return EmbeddingDimension(fits, table)
-
-
-def _searched(
-    models: dict[int, GPModel], search: Callable[..., LaplaceFit], rng: np.random.Generator
-) -> dict[int, LaplaceFit]:
-    """Laplace fits, each also from the modes of its neighbours."""
-    fits: dict[int, LaplaceFit] = {}
-    for d, gpm in models.items():
-        lower = [_resized(mode.point, gpm, rng) for mode in fits[max(fits)].modes] if fits else []
-        fits[d] = search(gpm, start=lower)
-    dimensions = list(models)
-    for d, higher in zip(dimensions[-2::-1], dimensions[:0:-1], strict=True):
-        starts = [mode.point for mode in fits[d].modes]
-        starts += [_resized(mode.point, models[d], rng) for mode in fits[higher].modes]
-        other = fit_laplace(models[d], start=starts, n_restarts=0, population=0, progressbar=False)
-        if other.log_posterior > fits[d].log_posterior + SAME:
-            fits[d] = other
-    return fits
-
-
-def _resized(point: dict[str, np.ndarray], gpm: GPModel, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """The point for a model of another dimension: R on its principal axes, without the weakest or with small rows."""
-    name = str(gpm.embedding)
-    d, D = gpm.shapes[name]
-    _, size, rows = np.linalg.svd(point[name], full_matrices=False)
-    R = size[:, None] * rows
-    small = 0.1 * size[0] / np.sqrt(D) * rng.normal(size=(max(d - len(R), 0), D))
-    return {**point, name: np.concatenate([R, small])[:d]}
