@@ -70,7 +70,7 @@ def choose(seed: int) -> dict:
     start = time.process_time()
     found = pma.search.embedding_dimension(X, y, CANDIDATES, random_seed=seed, progressbar=False)
     seconds = time.process_time() - start
-    truth = {"R": R, "log_outputscale": 0.0, "log_noise": np.log(NOISE)}
+    truth = {"R": R, "log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": np.log(NOISE)}
     climb = pma.fit_laplace(found.fits[d].gpm, start=truth, n_restarts=0, population=0, progressbar=False)
     table = found.table
     return {
@@ -120,7 +120,9 @@ def sequential_monte_carlo(gpm: pma.GPModel, seed: int) -> list[float]:
 
 def compare(n_inputs: int, d: int, n: int, seed: int, known: bool) -> dict:
     X, y, _ = draw_problem(n_inputs, d, n, seed)
-    gpm = pma.embedding_gp(X, y, n_components=d, priors=KNOWN if known else None)
+    # With an sd of R that is given, there is no lengthscale to learn.
+    options = {"n_components": d, "prior_scale": prior_scale(n_inputs), "priors": KNOWN if known else None}
+    gpm = pma.embedding_gp(X, y, **options)
     fit = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
     record = {
         "D": n_inputs, "d": d, "n": n, "seed": seed, "known_noise": known,

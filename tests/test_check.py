@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from pymc_active.criteria.by_name import criterion_names
 from pymc_active.information.mixture_entropy import mixture_entropy, symmetrized_kl
 from pymc_active.laplace.draws.importance import pareto_k
 from pymc_active.models.traces import trace_thetas
+from pymc_active.particles import choose, modes
 from pymc_active.predictions.moments import draw_moments
 
 pytestmark = pytest.mark.slow
@@ -237,7 +239,7 @@ def test_the_fit_a_user_gets_is_compared_with_a_longer_run(particles, longer):
     assert set(longer.children) == {"predictions", "evidence", "decision"}
     assert longer.attrs["reference"] == "run"
     assert longer.attrs["n_draws"] == 512
-    assert "The reference is a longer run (512 draws)." in longer.attrs["verdict"]
+    assert "The reference is a longer run (512 draws annealed from the prior)." in longer.attrs["verdict"]
     predictions, evidence = longer["predictions"].to_dataset(), longer["evidence"].to_dataset()
     assert predictions.approximation.to_numpy().tolist() == ["particles"]
     own = pma.predict(particles, POOL)
@@ -253,6 +255,39 @@ def test_the_fit_a_user_gets_is_compared_with_a_longer_run(particles, longer):
         *("bald", "uncertainty", "expected_improvement", "upper_confidence_bound", "integrated_variance"),
         *("max_value_entropy", "pes"),
     ]
+
+
+@pytest.fixture
+def searched():
+    """A wave at 40 points, where fit relies on draws around searched modes."""
+    x = np.random.default_rng(3).uniform(-1, 1, (40, 1))
+    y = np.sin(9 * x[:, 0]) + 0.1 * np.random.default_rng(4).normal(size=40)
+    return pma.ard_gp(x, y, bounds=[(-1, 1)])
+
+
+def test_a_longer_run_is_not_the_fit_again(searched):
+    fit = pma.fit(searched, random_seed=0, progressbar=False)
+    assert fit.diagnostics["method"] == "importance"
+    checked = pma.check(fit, n_particles=512, random_seed=0, progressbar=False)
+    own, other = checked["evidence"].log_evidence.to_numpy()
+    assert own != other
+    assert abs(own - other) < 4 * np.hypot(*checked["evidence"].standard_error.to_numpy())
+    assert "(512 draws annealed from the prior, and around modes searched anew)" in checked.attrs["verdict"]
+
+
+def test_what_every_search_misses_is_found_by_annealing(monkeypatch, searched):
+    """All searches end where everything is noise, and nothing is annealed from there."""
+    noise = {"log_lengthscale": [1.5], "log_outputscale": 0.0, "mean_constant": 0.0, "log_noise": 0.0}
+    mode = pma.fit_laplace(searched, start=noise, n_restarts=0, population=0, progressbar=False)
+
+    def lame(gpm, n_particles, rng, progressbar):
+        return modes.from_modes(mode, n_particles, rng, "", None)
+
+    monkeypatch.setattr(modes, "anneal_around", lambda *args: SimpleNamespace(log_evidence_error=np.inf))
+    monkeypatch.setattr(choose, "choose", lame)
+    fit = lame(searched, 256, np.random.default_rng(0), False)
+    checked = pma.check(fit, n_particles=512, random_seed=1, progressbar=False)
+    assert "Predictions are worse than those of the longer run" in checked.attrs["verdict"]
 
 
 def test_a_fit_loses_nothing_against_itself(particles):
@@ -445,7 +480,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
     def fail(*args, **keywords):
         raise AssertionError("a longer run began")
 
-    monkeypatch.setattr(reference_module, "choose", fail)
+    monkeypatch.setattr(reference_module, "longer_run", fail)
     lacking = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("log_noise")})
     cases = [
         ({"pool": [[np.nan]]}, "pool must be finite"),

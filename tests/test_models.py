@@ -117,7 +117,7 @@ def test_coordinates_of_a_data_array_become_coordinates():
 
 def test_an_embedding_has_components_and_inputs():
     gpm = pma.embedding_gp(FRAME, y, n_components=1)
-    assert gpm.model.named_vars_to_dims["R"] == ("component", "input")
+    assert gpm.model.named_vars_to_dims["R"] == ("direction", "input")
     assert gpm.labels == ["R[0,0]", "R[0,1]", "log_lengthscale", "log_outputscale", "log_noise"]
     assert gpm.shapes["R"] == (1, 2)
 

@@ -12,7 +12,7 @@ from pymc_active.inference.evidence import UNKNOWN, Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.traces import trace_thetas
-from pymc_active.particles.choose import choose
+from pymc_active.particles.choose import longer_run
 from pymc_active.particles.informative import holding
 from pymc_active.particles.particle_fit import default_particles
 from pymc_active.posterior.full_space import FullSpace
@@ -79,7 +79,9 @@ def make_reference(
         return Reference("trace", draws, source=reference)
     kind = "run" if reference is None else "fit"
     if reference is None:
-        reference = _longer_run(fit, n_particles, np.random.default_rng(seed), progressbar)
+        # The seed of the fit would make the fit again.
+        rng = np.random.default_rng(None if seed is None else (seed, _LONGER))
+        reference = _longer_run(fit, n_particles, rng, progressbar)
     if isinstance(reference, Ensemble):
         return Reference(kind, reference, reference.evidence)
     doubts = tuple(reference.diagnostics["warnings"])
@@ -93,9 +95,9 @@ def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator,
         return fit
     n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
     if np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y):
-        return choose(gpm, n, rng, progressbar)
+        return longer_run(gpm, n, rng, progressbar)
     with holding(gpm, fit.X, fit.y):
-        return choose(gpm, n, rng, progressbar)
+        return longer_run(gpm, n, rng, progressbar)
 
 
 def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:

@@ -47,8 +47,9 @@ def check(
     fit : ParticleFit, Fit, Ensemble of one model, ModelAverage, dict or list of fits
         Of several models, each one is checked, and so is their comparison.
     reference : None, xarray.DataTree, fit or Ensemble, optional
-        By default a longer run: :func:`fit` to the same data with ``n_particles``. That takes 16 times as long as a
-        fresh fit, and shares its method; for embeddings, whose modes chains do not reach, it is the better truth. A
+        By default a longer run with ``n_particles``, annealed from the prior as far as that is affordable (up to about
+        120 points, of embeddings 300), and around modes that are searched anew where :func:`fit` searches them; the
+        verdict says which. For embeddings, whose modes chains do not reach, it is the better truth. A
         trace of the same model, from :func:`sample`, is truth by another method. For several models a dict by label;
         models that are missing, or None, get a longer run.
     X_new : array_like, shape (m, D), optional
@@ -217,6 +218,7 @@ def _check_one(
     tree = xr.DataTree.from_dict(groups)
     tree.attrs |= {
         "reference": reference.kind,
+        "reference_by": reference.evidence.by,
         "n_draws": len(reference.ensemble),
         "doubts": "; ".join(reference.doubts),
     }

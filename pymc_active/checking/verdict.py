@@ -39,6 +39,11 @@ _LIMITS = (
     "This checks the computation. To see whether the model suits the data, use az.plot_loo_pit(fit.to_datatree())."
 )
 
+_RUNS = {
+    "smc": " annealed from the prior",
+    "importance": " around modes searched anew",
+    "smc and importance": " annealed from the prior, and around modes searched anew",
+}
 _REFERENCE = {"run": "the longer run", "trace": "MCMC", "fit": "the other fit"}
 
 
@@ -125,7 +130,8 @@ def _to_do(wanted: Sequence[str]) -> str:
 def _on_reference(tree: xr.DataTree) -> str:
     if "trace_diagnostics" not in tree.children:
         what = {"run": "a longer run", "fit": "another fit"}[tree.attrs["reference"]]
-        text = f"The reference is {what} ({int(tree.attrs['n_draws']):,} draws)"
+        how = _RUNS.get(tree.attrs.get("reference_by", ""), "") if tree.attrs["reference"] == "run" else ""
+        text = f"The reference is {what} ({int(tree.attrs['n_draws']):,} draws{how})"
         if doubts := tree.attrs.get("doubts"):
             return f"{text}, which is doubtful itself: {doubts}."
         if _reference_misses(tree):

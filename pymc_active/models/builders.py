@@ -240,8 +240,9 @@ class _Embedding(_OneKernel):
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
             raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
         self._n_components = int(d)
-        self.parameters.coords["component"] = range(d)
-        self.parameters.add("R", 0.0, sd, "component", "input")
+        # ArviZ's sensitivity to the prior has a dimension "component" of its own.
+        self.parameters.coords["direction"] = range(d)
+        self.parameters.add("R", 0.0, sd, "direction", "input")
         if not self.x_map.is_identity:
             self.parameters.add_in_original_units("R", 1 / self.x_map.scale)
         self.parameters.add("log_lengthscale", 0.0, 1.0)

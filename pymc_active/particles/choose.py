@@ -39,6 +39,8 @@ METHODS = ("auto", "smc", "laplace")
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
 # A search by a compiled graph, which takes one set of hyperparameters at a time, costs so many times as much.
 _GRAPH = 10
+# What a longer run of so many times the default particles may cost; fewer particles than this would not show much.
+_BUDGET, _LONGEST, _FEWEST_ANNEALED = 6e6, 16, 200
 # Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
 _NARROW = 2
 # The least that max_points may be.
@@ -180,12 +182,8 @@ def choose(
     is_embedding = gpm.embedding is not None
     hides = posterior.hides_modes and not is_embedding
     cheap = _CHEAP * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
-    try:
-        check_prior(gpm)
-        # The way does not depend on how many particles are asked for.
-        cost = _cost(posterior, default_particles(len(posterior.y)))
-    except ValueError:
-        cost = np.inf
+    # The way does not depend on how many particles are asked for.
+    cost = _cost(gpm, posterior, default_particles(len(posterior.y)))
 
     def smc(reason: str) -> ParticleFit:
         return run_smc(gpm, n_particles, rng, progressbar, compile_kwargs=compile_kwargs, reason=reason, renew=renew)
@@ -227,8 +225,30 @@ def choose(
     return replace(modes, made={**modes.made, "reason": "SMC would be too expensive"})
 
 
-def _cost(posterior: Posterior, n_particles: int) -> float:
-    """Evaluations that SMC takes for n points, in units of one with few points."""
+def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progressbar: bool = False) -> ParticleFit:
+    """What :func:`choose` makes of more particles, with annealed ones mixed in where it relies on searched modes.
+
+    Draws around modes do not show what their search has missed. With many points too few particles would be affordable:
+    then a new search, with more draws, is all.
+    """
+    found = choose(gpm, n_particles, rng, progressbar)
+    if found.diagnostics["method"] != "importance":
+        return found
+    posterior = gpm.posterior()
+    cost = _cost(gpm, posterior, _LONGEST * default_particles(len(posterior.y)))
+    n = int(n_particles * min(1.0, _BUDGET / (cost * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH))))
+    if n < _FEWEST_ANNEALED:
+        return found
+    reason = "draws around modes cannot show what a search has missed: mixed with annealed particles by evidence"
+    return run_smc(gpm, n, rng, progressbar, reason=reason).mixed(found, rng, reason)
+
+
+def _cost(gpm: GPModel, posterior: Posterior, n_particles: int) -> float:
+    """Evaluations that SMC takes, in units of one with few points; infinity where the prior cannot be drawn from."""
+    try:
+        check_prior(gpm)
+    except ValueError:
+        return np.inf
     n = len(posterior.y)
     one = 1 + n**2 / 300 if isinstance(posterior, ArrayPosterior) else 20 + n**2 / 300
     return n_particles * 9 * (4 + 0.65 * n) * one

@@ -12,7 +12,7 @@ from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm
+from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm, default_particles
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
@@ -42,7 +42,8 @@ def from_modes(
     Where hardly any draw has weight, they are annealed from around the modes. Of embeddings, and with many points, they
     are draws of short chains from the modes, the evidence is Laplace's and its error unknown, infinity.
     """
-    affordable = int(_WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
+    more = max(1.0, n_particles / default_particles(len(fit.y)))
+    affordable = int(more * _WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
     n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
     with ignoring(SamplingWarning):
         weighted = fit.weighted_draws(n_weighted, rng)

@@ -31,7 +31,7 @@ from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.moments import marginal_moments
 from pymc_active.structure.kernel_search import StructureSearch
-from pymc_active.structure.words import Words, height, mean_function, percent, share_of_variance, slope, trend
+from pymc_active.structure.words import Words, height, mean_function, percent, share_of_variance, slope, with_trend
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Affine
@@ -228,7 +228,7 @@ def decompose(
         averages = [_average(term, words) for term in terms[c]]
         if all(averages):
             average = _part(expansion, _Centred(_kernel(averages), posterior.X))
-            text += trend(_share(marginal_moments(average, fit.X, "map").mean, fit.y))
+            text = with_trend(text, _share(marginal_moments(average, fit.X, "map").mean, fit.y), shares[c])
         size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
         return f"{text[0].upper()}{text[1:]} ({share_of_variance(shares[c])}, {size})"
 

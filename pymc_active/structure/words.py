@@ -64,6 +64,7 @@ _NOMINAL = {
     "unseen": "; its period of {period} is nominal, since few of the data share a phase",
     "level": "; only {share} of its prior variance repeats, with period {period}",
 }
+_TREND_FIRST = "mostly a trend: its average over a period is {share} of the variance; around that, "
 _TREND_NOTE = "; it carries a trend too: its average over a period is {share} of the variance"
 _POLYNOMIALS = {1: "a linear function", 2: "a quadratic polynomial", 3: "a cubic polynomial"}
 _GROWTH = {1: "linearly", 2: "quadratically"}
@@ -397,9 +398,11 @@ def share_of_variance(share: float) -> str:
     return f"{percent(share)} of the variance{against}"
 
 
-def trend(share: float) -> str:
-    """That the average of a periodic component over a period changes, with its share of the variance."""
-    return _TREND_NOTE.format(share=percent(share)) if abs(share) > _TREND else ""
+def with_trend(text: str, average: float, share: float) -> str:
+    """What a periodic component is, with the share of the variance of its average over a period, and with its own."""
+    if average > 0.5 * share > 0.5 * _TREND:
+        return _TREND_FIRST.format(share=percent(average)) + text
+    return text + (_TREND_NOTE.format(share=percent(average)) if abs(average) > _TREND else "")
 
 
 def slope(value: float, sd: float, y_unit: str, x_unit: str) -> str:
