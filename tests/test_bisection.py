@@ -235,6 +235,9 @@ def test_a_simulator_of_one_point():
     keywords = {"vectorized": False, "random_seed": 1}
     assert hds(one, 20, **keywords).active == [4]
     assert coordinate_wise(one, 20, n_pairs=2, n_active=1, **keywords).active == [4]
+    with pytest.raises(RuntimeError) as caught:
+        hds(lambda x: one(x)[0], 20, **keywords)
+    assert "vectorized" not in str(caught.value)
     with pytest.raises(RuntimeError, match="vectorized=False"):
         hds(lambda x: 3 * x[19], 20, random_seed=1)
     with pytest.raises(TypeError, match="vectorized must be True or False"):

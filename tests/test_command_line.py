@@ -1015,6 +1015,12 @@ def help_of(capsys, *command):
     return capsys.readouterr().out
 
 
+def test_each_range_needs_its_option(lab):
+    with pytest.raises(SystemExit):
+        main(["suggest", "measurements.csv", "--target", "fat", "--bounds", "moisture=1:9", "density=20:120"])
+    assert "write --bounds before the range of each input" in lab.capsys.readouterr().err
+
+
 def test_help_and_options_are_the_same(lab):
     """Help is written by hand: every option that it explains exists, and it explains all that a run remembers."""
     text = help_of(lab.capsys, "suggest")

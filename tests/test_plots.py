@@ -995,12 +995,12 @@ def test_a_relevance_is_drawn_as_it_is(ard_fit):
 def test_sobol_indices_stand_beside_each_other(plane_fit):
     found = pma.sobol_indices(plane_fit, draws=8, n_points=16, ci_prob=0.5, random_seed=1)
     ax = plots.plot(found)
-    for bars, name, aside in zip(ax.collections, ("total", "first_order"), (-0.12, 0.12), strict=True):
+    for bars, name, aside in zip(ax.collections, ("total", "first"), (-0.12, 0.12), strict=True):
         ends = [segment[:, 1] for segment in bars.get_segments()]
         assert_array_equal(ends, found[name].sel(summary=["lower", "upper"]).transpose("input", "summary"))
         assert_allclose([segment[0, 0] for segment in bars.get_segments()], np.arange(found.sizes["input"]) + aside)
     assert "50 % intervals" in ax.get_ylabel()
-    with pytest.raises(ValueError, match="expected total and first_order"):
+    with pytest.raises(ValueError, match="expected total and first"):
         plots.plot_sobol_indices(found.drop_vars("total"))
 
 

@@ -63,6 +63,9 @@ def test_the_box_is_that_of_the_model(tmp_path):
     assert found.low.values.tolist() == [-1, -2]
     assert found.high.values.tolist() == [1, 2]
     assert_allclose(found.total, pma.sobol_indices(fit, bounds=[(-1, 1), (-2, 2)], **few).total)
+    # Each function drawn has indices of its own.
+    assert found.total_draws.dims == ("draw", "input")
+    assert_allclose(found.total.sel(summary="median"), found.total_draws.median("draw"))
     pma.Learner(gpm, bounds=[(-1, 1), (-2, 2)], criterion="random").save(tmp_path / "run.nc")
     box = pma.Learner.load(tmp_path / "run.nc").gpm.box
     assert np.stack(box, axis=1).tolist() == [[-1, 1], [-2, 2]]
@@ -75,7 +78,7 @@ def borehole_exact():
     low, high = np.array(BOREHOLE_BOX, float).T
     A, B = np.split(qmc.Sobol(16, rng=5).random_base2(16), 2, axis=1)
     found = _indices(lambda X: borehole(low + (high - low) * X)[None], A, B)
-    return found["first_order"][0], found["total"][0]
+    return found["first"][0], found["total"][0]
 
 
 PROBLEMS = {
@@ -100,7 +103,7 @@ def test_known_indices_are_within_the_intervals(name):
     """First orders are covered. Totals come out up to 0.045 high: drawn functions have interactions that f lacks."""
     _, box, exact, *_ = PROBLEMS[name]
     found = pma.sobol_indices(fit_of(name), bounds=box, ci_prob=0.98, random_seed=0)
-    for index, truth, excess in zip(("first_order", "total"), exact(), (0.005, 0.03), strict=True):
+    for index, truth, excess in zip(("first", "total"), exact(), (0.005, 0.03), strict=True):
         mean, _, low, high = found[index].to_numpy()
         assert (low - excess <= truth).all(), index
         assert (truth <= high + 0.005).all(), index
@@ -114,7 +117,7 @@ def test_the_estimates_tend_to_the_exact_indices(f, box, exact):
     A, B = np.split(qmc.Sobol(2 * len(box), rng=2).random_base2(15), 2, axis=1)
     found = _indices(lambda X: f(low + (high - low) * X)[None], A, B)
     first, total = exact()
-    assert_allclose(found["first_order"][0], first, atol=2e-3)
+    assert_allclose(found["first"][0], first, atol=2e-3)
     assert_allclose(found["total"][0], total, atol=2e-3)
 
 
@@ -153,7 +156,7 @@ def test_a_certain_posterior_has_the_closed_form_of_its_mean():
     )
     first = np.array(first) / variance
     assert_allclose(found.variance.sel(summary="mean"), variance, rtol=0.01)
-    assert_allclose(found.first_order.sel(summary="mean"), first, atol=0.005)
+    assert_allclose(found.first.sel(summary="mean"), first, atol=0.005)
     assert_allclose(found.total.sel(summary="mean"), 1 - first[::-1], atol=0.005)
 
 
@@ -173,7 +176,7 @@ def test_intervals_cover_functions_that_the_model_describes():
         found = pma.sobol_indices(ensemble, bounds=[(-1, 1)] * 2, draws=64, n_points=256, random_seed=rng)
         f = f - w @ f @ w / 4
         parts = np.array([w @ (f @ w / 2) ** 2 / 2, w @ (w @ f / 2) ** 2 / 2]) / (w @ f**2 @ w / 4)
-        for index, truth in (("first_order", parts), ("total", 1 - parts[::-1])):
+        for index, truth in (("first", parts), ("total", 1 - parts[::-1])):
             low, high = found[index].sel(summary=["lower", "upper"]).to_numpy()
             covered.append((low <= truth) & (truth <= high))
     # 40 functions are 40 independent trials at least: the standard error is at most 0.05.
@@ -192,10 +195,10 @@ def fit():
 def test_distributions_weigh_the_inputs(fit):
     """Of a sum, the first order of an input is its share of the variance."""
     wide = pma.sobol_indices(fit, distribution=[norm(0, 0.5), norm(0, 1)], random_seed=1)
-    assert_allclose(wide.first_order.sel(summary="mean"), [0.2, 0.8], atol=0.02)
+    assert_allclose(wide.first.sel(summary="mean"), [0.2, 0.8], atol=0.02)
     rows = np.random.default_rng(0).normal(size=(500, 2)) * [0.5, 1]
     share = rows.var(0) / rows.var(0).sum()
-    assert_allclose(pma.sobol_indices(fit, distribution=rows).first_order.sel(summary="mean"), share, atol=0.02)
+    assert_allclose(pma.sobol_indices(fit, distribution=rows).first.sel(summary="mean"), share, atol=0.02)
     box = pma.sobol_indices(fit, bounds=[(-1, 1), (-2, 2)], random_seed=1)
     same = pma.sobol_indices(fit, distribution=[uniform(-1, 2), uniform(-2, 4)], random_seed=1)
     assert_allclose(box.total, same.total, atol=1e-6)

@@ -244,6 +244,8 @@ class _Parser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments") and "=" in message and ":" in message:
+            message += "; write --bounds before the range of each input"
         self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help tells more)\n")
 
     @override

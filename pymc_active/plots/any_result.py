@@ -72,7 +72,7 @@ def plot(result: Any, **keywords: Any) -> Any:
     names = [*getattr(result, "data_vars", ()), *getattr(result, "dims", ())]
     if "loading" in names:
         return plot_relevance(result, **keywords)
-    if "first_order" in names:
+    if "first" in names:
         return plot_sobol_indices(result, **keywords)
     kind = type(result).__name__
     for name, what in _DRAWN_BY.items():

@@ -137,14 +137,14 @@ def plot_relevance(
 def plot_sobol_indices(indices: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     """What :func:`pymc_active.sobol_indices` returned: total and first-order index of each input."""
     check_result(indices, xr.Dataset, "plot_sobol_indices", "what sobol_indices returns")
-    if not {"total", "first_order"} <= set(indices):
-        raise ValueError(f"expected total and first_order of each input; got {', '.join(map(str, indices))}")
+    if not {"total", "first"} <= set(indices):
+        raise ValueError(f"expected total and first of each input; got {', '.join(map(str, indices))}")
     ax = new_axes(ax, (_width(indices.sizes["input"]), 3.6))
     at = _side_by_side(ax, indices.input.to_numpy().tolist())
-    for name, color, aside in (("total", BLUE, -0.12), ("first_order", VERMILION, 0.12)):
+    for name, color, aside in (("total", BLUE, -0.12), ("first", VERMILION, 0.12)):
         low, middle, high = indices[name].sel(summary=["lower", "median", "upper"]).to_numpy()
         ax.vlines(at + aside, low, high, color=color, lw=1.4)
-        medians(ax, at + aside, middle, color, name.replace("_", " "))
+        medians(ax, at + aside, middle, color, "first order" if name == "first" else name)
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     legend_above(ax)
     ax.set(ylabel=f"share of the variance, {100 * indices.attrs['ci_prob']:.3g} % intervals")

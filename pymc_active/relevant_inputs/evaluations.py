@@ -40,7 +40,17 @@ def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.nd
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
     if vectorized:
         return f
-    return lambda X: [float(np.asarray(f(x), float).reshape(())) for x in X]
+    return _OneByOne(f)
+
+
+class _OneByOne:
+    """A function of points (k, D) by one of a point (D,)."""
+
+    def __init__(self, f: Callable[[np.ndarray], Any]):
+        self.f = f
+
+    def __call__(self, X: np.ndarray) -> list[float]:
+        return [float(np.asarray(self.f(x), float).reshape(())) for x in X]
 
 
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") -> np.ndarray:
@@ -49,7 +59,8 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") ->
         # A copy: an f that writes into it must not change what was asked.
         y = f(X.copy())
     except Exception as error:
-        hint = _HINT if isinstance(error, IndexError | ValueError | TypeError) else ""
+        could_take_one = not isinstance(f, _OneByOne) and isinstance(error, IndexError | ValueError | TypeError)
+        hint = _HINT if could_take_one else ""
         raise EvaluationError(f"f raised {type(error).__name__}: {error}{hint}{remedy and '. '}{remedy}") from error
     try:
         y = read_numbers(y, "what f returns")

@@ -44,9 +44,12 @@ def sobol_indices(
 
     Draws are whole functions from the posterior, which share 64 draws of the hyperparameters evenly, so the intervals
     include what is not known about the function. It takes any kernel and mean, and independent inputs of any
-    distribution. Where there are few data, drawn functions vary more than f in ways that the kernel allows: with an ARD
-    kernel, totals start high; an embedding shares effects among the inputs, so those of the few that matter start low.
-    Totals are averages of squares: for an input that does not matter they come out near zero and never at it.
+    distribution. The intervals are the model's: they hold for functions that are like its draws. Of other functions,
+    draws vary more than f in ways that the kernel allows: an ARD kernel has all interactions, so totals start high if
+    f has few (Ishigami's function, 80 points); an embedding shares effects among the inputs, so those of the few that
+    matter start low. Compare with a kernel of single inputs and pairs, by evidence:
+    ``composite_gp(X, y, "SE[0] + SE[1] + SE[0]*SE[1]")``. Totals are averages of squares: for an input that does not
+    matter they come out near zero and never at it.
 
     Parameters
     ----------
@@ -71,11 +74,13 @@ def sobol_indices(
     xarray.Dataset
         Over ``summary`` (mean, median, lower, upper):
 
-        * ``first_order`` (input): the share of the variance that the input explains by itself. Small ones may come
+        * ``first`` (input): the share of the variance that the input explains by itself. Small ones may come
           out slightly negative.
         * ``total`` (input): the share that would be left if all *other* inputs were known, with all interactions. An
           input of total 0 does not matter. The totals add up to 1 only without interactions.
         * ``variance``: that of the function over the inputs, without noise, in squared units of y.
+
+        ``first_draws``, ``total_draws`` and ``variance_draws`` have those of each function, over ``draw``.
 
     Raises
     ------
@@ -127,11 +132,12 @@ def sobol_indices(
         u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
         A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
         found.append(_indices(PosteriorPaths(inputs, [part]), A, B))
-    dims = {"first_order": ["input"], "total": ["input"], "variance": []}
-    variables = {
-        name: (("summary", *dims[name]), summarize(np.concatenate([one[name] for one in found]), ci_prob))
-        for name in found[0]
-    }
+    dims = {"first": ["input"], "total": ["input"], "variance": []}
+    variables = {}
+    for name, dim in dims.items():
+        drawn = np.concatenate([one[name] for one in found])
+        variables[name] = (("summary", *dim), summarize(drawn, ci_prob))
+        variables[f"{name}_draws"] = (("draw", *dim), drawn)
     coords: dict[str, Any] = {"summary": summary_names, "input": inputs}
     if distribution is None:
         ends = to_inputs(np.array([np.zeros(len(inputs)), np.ones(len(inputs))]))
@@ -159,7 +165,7 @@ def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray) -> di
     steps = [moved(i) for i in range(A.shape[1])]
     first = np.stack([(f_B * step).mean(1) for step in steps], axis=1) / variance[:, None]
     total = np.stack([0.5 * np.square(step).mean(1) for step in steps], axis=1) / variance[:, None]
-    return {"first_order": first, "total": total, "variance": variance}
+    return {"first": first, "total": total, "variance": variance}
 
 
 def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
