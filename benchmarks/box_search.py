@@ -12,7 +12,7 @@ since otherwise many of these fits explain few points by many inputs without any
 starts. Times are paired, on one thread: medians of three rounds.
 
 Beside it, at 10 and 20 inputs, the paper's way (Garnett et al. 2014, section 4.1): 100 places u of the embedded
-box, for each of them the x that is surest to go there (``surest_input``), the best of these; and two further
+box, for each of them the x that is surest to go there (``_surest_input.py``), the best of these; and two further
 criteria on 15 problems, expected improvement and BALD over 50 draws from the posterior (one round).
 
 Targets: a utility at least as high as that of the best candidate in 95 % of the problems, at less time.
@@ -86,8 +86,8 @@ def compare(fit, criterion, candidates, rounds: int) -> dict:
 def paper(fit, D: int, rng) -> dict:
     """The best of the surest inputs for places in the embedded box."""
     import numpy as np
+    from _surest_input import surest_input
 
-    import pymc_active as pma
     from pymc_active.criteria.bald import Bald
     from pymc_active.criteria.maximize_in_box import extreme_corners
 
@@ -97,7 +97,7 @@ def paper(fit, D: int, rng) -> dict:
     rays = corners[rng.integers(len(corners), size=N_PLACES)] + 0.2 * rng.uniform(-1, 1, size=(N_PLACES, D))
     places = np.clip(rays, -1, 1) * rng.uniform(size=(N_PLACES, 1)) ** (1 / len(R)) @ R.T
     start = time.perf_counter()
-    X = np.stack([pma.active.surest_input(fit, u, [(-1, 1)] * D) for u in places])
+    X = np.stack([surest_input(fit, u) for u in places])
     utility = float(Bald().prepare(fit).score(X).max())
     return {"utility": utility, "seconds": time.perf_counter() - start, "places": N_PLACES}
 

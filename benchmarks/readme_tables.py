@@ -238,6 +238,17 @@ def checks() -> str:
     return markdown(["data", "n", "inputs", "loss by a longer run", "by NUTS", "`check` says"], rows)
 
 
+def indices() -> str:
+    rows = [
+        [r["function"], f"`{r['kernel']}`", str(r["points"]), str(r["designs"])]
+        + [f"{r[f'{name}: {key}']:.2f}" for name in ("first", "total") for key in ("inside", "width")]
+        + [f"{r['total: error']:+.2f}"]
+        for r in load("../outside/results/indices")["results"]["table"]
+    ]
+    header = ["function", "kernel", "points", "designs", "first orders inside", "width", "totals inside", "width"]
+    return markdown([*header, "totals' medians less exact"], rows)
+
+
 def gpss() -> str:
     rows = []
     for r in load("../outside/results/gpss")["results"]["methods"]:
@@ -505,6 +516,7 @@ TABLES = (
         many_inputs,
         pools,
         checks,
+        indices,
         gpss,
         gpss_series,
         series,

@@ -152,7 +152,6 @@ def hyperparameters_in_a_wide_box():
         learner.save(f"{folder}/run.nc")
         again = pma.active.Learner.load(f"{folder}/run.nc")
     answers["resumed"] = again.ask()
-    answers["surest"] = pma.active.surest_input(again.fit, [0.0, 0.0], [(-1, 1)] * D)
     return answers
 
 

@@ -48,7 +48,7 @@ def check(
         Of several models, each one is checked, and so is their comparison.
     reference : None, xarray.DataTree, fit or Ensemble, optional
         By default a longer run with ``n_particles``, annealed from the prior as far as that is affordable (up to about
-        120 points, of embeddings 300), and around modes that are searched anew where :func:`fit` searches them; the
+        110 points, of embeddings 130), and around modes that are searched anew where :func:`fit` searches them; the
         verdict says which. For embeddings, whose modes chains do not reach, it is the better truth. A
         trace of the same model, from :func:`sample`, is truth by another method. For several models a dict by label;
         models that are missing, or None, get a longer run.
@@ -78,7 +78,9 @@ def check(
     Returns
     -------
     xarray.DataTree
-        ``attrs["verdict"]`` says in a few sentences what follows, ``attrs["reference"]`` is "run", "trace" or "fit".
+        ``attrs["verdict"]`` says in a few sentences what follows, ``attrs["reference"]`` is "run", "trace" or "fit",
+        ``attrs["reference_by"]`` how its evidence was obtained, ``attrs["n_draws"]`` the number of its draws, and
+        ``attrs["doubts"]`` what is doubtful about it.
         Groups of one model:
 
         * ``predictions``: over ``approximation`` (``particles``; of a LaplaceFit mgp, map, bbq, and the mixtures over

@@ -130,6 +130,8 @@ def _to_do(wanted: Sequence[str]) -> str:
 def _on_reference(tree: xr.DataTree) -> str:
     if "trace_diagnostics" not in tree.children:
         what = {"run": "a longer run", "fit": "another fit"}[tree.attrs["reference"]]
+        if tree.attrs.get("reference_by") == "exact":
+            return "The model has no free parameters, so that the fit is exact."
         how = _RUNS.get(tree.attrs.get("reference_by", ""), "") if tree.attrs["reference"] == "run" else ""
         text = f"The reference is {what} ({int(tree.attrs['n_draws']):,} draws{how})"
         if doubts := tree.attrs.get("doubts"):
@@ -195,8 +197,14 @@ def _on_evidence(tree: xr.DataTree) -> str:
         return (
             f"The evidence of the fit is not finite; that of {_REFERENCE[tree.attrs['reference']]} is {true:.2f} nats."
         )
-    error, difference = float(np.sqrt(np.nansum(errors**2))), own - true
-    if abs(difference) <= 2 * error:
+    difference = own - true
+    if np.isinf(errors).any() and abs(difference) > EVIDENCE_MATTERS:
+        return (
+            f"The log evidence of the fit, whose error is unknown, is {abs(difference):.2f} nats "
+            f"{'above' if difference > 0 else 'below'} that of {_REFERENCE[tree.attrs['reference']]}."
+        )
+    error = float(np.sqrt(np.nansum(errors[np.isfinite(errors)] ** 2)))
+    if abs(difference) <= max(2 * error, 0.0 if np.isfinite(errors).all() else EVIDENCE_MATTERS):
         return f"Their log evidences agree ({difference:+.2f} ± {error:.2f} nats)."
     matters = abs(difference) > EVIDENCE_MATTERS
     return (

@@ -106,11 +106,11 @@ class Learner(Summarized):
         point, and drawn anew when they have become few or there are half as many points again. Each of several models
         has at most 128 particles.
     verify : {"never", "sometimes"} or int
-        When to compare the fit with a longer run, as :func:`pymc_active.check` does, which takes four times as long as
-        a fresh fit: after every k-th told point (``verify=k``), or whenever there are half as many points again
-        (``"sometimes"``); the first fit always. Where predictions of the candidates lose more than 0.1 nats a point,
-        the longer run replaces the fit, with one warning, and each later fit is verified until one is good enough. Of
-        several models, those with a probability above 0.05 are verified. See :attr:`verification`.
+        When to compare the fit with a longer run, as :func:`pymc_active.check` does, which takes four to ten times as
+        long as a fresh fit: after every k-th told point (``verify=k``), or whenever there are half as many points
+        again (``"sometimes"``); the first fit always. Where predictions of the candidates lose more than 0.1 nats a
+        point, the longer run replaces the fit, with one warning, and each later fit is verified until one is good
+        enough. Of several models, those with a probability above 0.05 are verified. See :attr:`verification`.
     max_points : int, optional
         Fit to so many points at most, as :func:`pymc_active.fit` does, with one warning. Of more points nine tenths of
         this number are chosen; those told next are added until it is reached, then all are chosen from anew. For a

@@ -49,9 +49,8 @@ _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 # terms over [0, 1], so that trends were flattened: the wide ones are the default.
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
 _SLOPE_PRIOR = (np.log(1.4), 1.0)
-# Sd of the log of a period that the user knows: one percent, or what shifts the season by this part of a period over
-# the range of scaled inputs. With one percent, twenty years of quarters had seasons of 1.012 years, which drift.
-_KNOWN_PERIOD_SD, _DRIFT = 0.01, 0.05
+# Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
+_KNOWN_PERIOD_SD = 0.01
 # Fewer points show no season anyway; so many cycles are not looked at. Multiple of the largest scaled input at which no
 # location is meant to be.
 _FEW, _CYCLES, _FAR_LOCATION = 8, 500, 5.0
@@ -104,9 +103,9 @@ def composite_gp(
         lengthscale; a step is along one input.
     period : float, dict or sequence, optional
         A season that you know, in the units of X: ``period=12`` for months. Every PER and PER0 of that input then has
-        this period to one percent: its log has a normal prior of sd 0.01, or of 0.05 periods over the range of scaled
-        inputs, if that is less, so that seasons do not drift. With several inputs a dict by label, or one number (or
-        None) for each. To fix it, or for two seasons of one input, give ``log_period_PER_1`` in ``priors``.
+        this period to one percent: its log has a normal prior of sd 0.01. Over twenty periods a season may thus drift
+        by a fifth of one. With several inputs a dict by label, or one number (or None) for each. To fix it, or for two
+        seasons of one input, give ``log_period_PER_1`` in ``priors``.
     priors : {"wide", "toolbox"} or dict, optional
         ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
         toolbox expects a noise sd of about 0.01, which few data cannot overrule, and in the slopes of LIN and LIN0,
@@ -211,9 +210,7 @@ class _Composite(Blueprint):
                 if kind == "log_period" and known:
                     if len(columns) > 1:
                         raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
-                    median = known[0] / self.x_map.scale[columns[0]]
-                    sd = _KNOWN_PERIOD_SD if self.x_map.is_identity else min(_KNOWN_PERIOD_SD, _DRIFT * median)
-                    prior = (np.log(median), sd)
+                    prior = (np.log(known[0] / self.x_map.scale[columns[0]]), _KNOWN_PERIOD_SD)
                 dims = ("input",) if kind == "location" and base.name == "LIN" and base.input is None else ()
                 self.parameters.add(f"{kind}_{name}", *prior, *dims)
             # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.

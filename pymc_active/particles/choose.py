@@ -39,8 +39,8 @@ METHODS = ("auto", "smc", "laplace")
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
 # A search by a compiled graph, which takes one set of hyperparameters at a time, costs so many times as much.
 _GRAPH = 10
-# What a longer run of so many times the default particles may cost; fewer particles than this would not show much.
-_BUDGET, _LONGEST, _FEWEST_ANNEALED = 6e6, 16, 200
+# What annealing may cost in a longer run; fewer particles than this would not show much.
+_BUDGET, _FEWEST_ANNEALED = 6e6, 200
 # Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
 _NARROW = 2
 # The least that max_points may be.
@@ -173,9 +173,11 @@ def choose(
     executor: Executor | None = None,
     compile_kwargs: dict | None = None,
     method: str = "auto",
+    n_annealed: int | None = None,
 ) -> ParticleFit:
-    """``fit(method="auto")`` or ``"smc"`` without warnings."""
+    """``fit(method="auto")`` or ``"smc"`` without warnings; SMC may take fewer particles, ``n_annealed``."""
     renew = partial(choose, compile_kwargs=compile_kwargs, method=method)
+    n_annealed = n_particles if n_annealed is None else n_annealed
     if method == "smc":
         return run_smc(gpm, n_particles, rng, progressbar, compile_kwargs=compile_kwargs, renew=renew)
     posterior = gpm.posterior(compile_kwargs)
@@ -186,7 +188,7 @@ def choose(
     cost = _cost(gpm, posterior, default_particles(len(posterior.y)))
 
     def smc(reason: str) -> ParticleFit:
-        return run_smc(gpm, n_particles, rng, progressbar, compile_kwargs=compile_kwargs, reason=reason, renew=renew)
+        return run_smc(gpm, n_annealed, rng, progressbar, compile_kwargs=compile_kwargs, reason=reason, renew=renew)
 
     def search(start: LaplaceFit | None = None) -> LaplaceFit:
         with ignoring(DoubtfulFitWarning):
@@ -200,7 +202,7 @@ def choose(
             )
 
     def around_modes(reason: str) -> ParticleFit:
-        return from_modes(search(), n_particles, rng, reason, renew)
+        return from_modes(search(), n_particles, rng, reason, renew, n_annealed)
 
     if not hides and cost <= (_MOST if is_embedding else cheap):
         annealed = smc("SMC is cheap for so few data")
@@ -231,16 +233,17 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     Draws around modes do not show what their search has missed. With many points too few particles would be affordable:
     then a new search, with more draws, is all.
     """
-    found = choose(gpm, n_particles, rng, progressbar)
-    if found.diagnostics["method"] != "importance":
-        return found
     posterior = gpm.posterior()
-    cost = _cost(gpm, posterior, _LONGEST * default_particles(len(posterior.y)))
-    n = int(n_particles * min(1.0, _BUDGET / (cost * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH))))
-    if n < _FEWEST_ANNEALED:
+    usual = default_particles(len(posterior.y))
+    affordable = n_particles
+    if gpm.embedding is None:
+        cost = _cost(gpm, posterior, 1) * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
+        affordable = min(n_particles, int(_BUDGET / cost))
+    found = choose(gpm, n_particles, rng, progressbar, n_annealed=max(affordable, min(usual, n_particles)))
+    if found.diagnostics["method"] != "importance" or affordable < min(_FEWEST_ANNEALED, n_particles):
         return found
     reason = "draws around modes cannot show what a search has missed: mixed with annealed particles by evidence"
-    return run_smc(gpm, n, rng, progressbar, reason=reason).mixed(found, rng, reason)
+    return run_smc(gpm, affordable, rng, progressbar, reason=reason).mixed(found, rng, reason)
 
 
 def _cost(gpm: GPModel, posterior: Posterior, n_particles: int) -> float:

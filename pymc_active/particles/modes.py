@@ -36,11 +36,13 @@ def from_modes(
     rng: np.random.Generator,
     reason: str,
     renew: Callable[..., ParticleFit],
+    n_annealed: int | None = None,
 ) -> ParticleFit:
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
-    Where hardly any draw has weight, they are annealed from around the modes. Of embeddings, and with many points, they
-    are draws of short chains from the modes, the evidence is Laplace's and its error unknown, infinity.
+    Where hardly any draw has weight, they, or ``n_annealed``, are annealed from around the modes. Of embeddings, and
+    with many points, they are draws of short chains from the modes, the evidence is Laplace's and its error unknown,
+    infinity.
     """
     more = max(1.0, n_particles / default_particles(len(fit.y)))
     affordable = int(more * _WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
@@ -55,7 +57,7 @@ def from_modes(
         evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
     else:
         if fit.gpm.embedding is None and len(fit.y) <= _UP_TO and isinstance(prior, GaussianPrior):
-            annealed = anneal_around(fit, n_particles, rng, reason, renew)
+            annealed = anneal_around(fit, n_annealed or n_particles, rng, reason, renew)
             if np.isfinite(annealed.log_evidence_error):
                 return replace(annealed, made={**annealed.made, "n_weighted": size, "confirmed": False})
         with ignoring(SamplingWarning):
