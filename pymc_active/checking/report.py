@@ -49,9 +49,9 @@ def check(
     reference : None, xarray.DataTree, fit or Ensemble, optional
         By default a longer run with ``n_particles``, annealed from the prior as far as that is affordable (up to about
         110 points, of embeddings 130), and around modes that are searched anew where :func:`fit` searches them; the
-        verdict says which. For embeddings, whose modes chains do not reach, it is the better truth. A
-        trace of the same model, from :func:`sample`, is truth by another method. For several models a dict by label;
-        models that are missing, or None, get a longer run.
+        verdict says which. For embeddings, whose modes chains do not reach, it is the better truth. A trace of the
+        same model, from :func:`sample`, is truth by another method. For several models a dict by label; models that
+        are missing, or None, get a longer run.
     X_new : array_like, shape (m, D), optional
         Points to compare at. Default: the pool, else the inputs of the data.
     y_new : array_like, shape (m,), optional

@@ -234,12 +234,11 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     then a new search, with more draws, is all.
     """
     posterior = gpm.posterior()
-    usual = default_particles(len(posterior.y))
-    affordable = n_particles
-    if gpm.embedding is None:
-        cost = _cost(gpm, posterior, 1) * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
-        affordable = min(n_particles, int(_BUDGET / cost))
-    found = choose(gpm, n_particles, rng, progressbar, n_annealed=max(affordable, min(usual, n_particles)))
+    cost = _cost(gpm, posterior, 1) * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
+    affordable, usual = min(n_particles, int(_BUDGET / cost)), default_particles(len(posterior.y))
+    # Where particles for an embedding are affordable at all, they are what the fit is made of.
+    n_annealed = n_particles if gpm.embedding is not None else max(affordable, min(usual, n_particles))
+    found = choose(gpm, n_particles, rng, progressbar, n_annealed=n_annealed)
     if found.diagnostics["method"] != "importance" or affordable < min(_FEWEST_ANNEALED, n_particles):
         return found
     reason = "draws around modes cannot show what a search has missed: mixed with annealed particles by evidence"
