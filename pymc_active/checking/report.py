@@ -73,7 +73,7 @@ def check(
     random_seed : int or Generator, optional
         For the longer run, and for criteria that draw.
     progressbar : bool
-        Show the progress of a longer run, which takes a minute for 200 points.
+        Show the progress of a longer run, which may take a minute.
 
     Returns
     -------

@@ -106,7 +106,7 @@ class Learner(Summarized):
         point, and drawn anew when they have become few or there are half as many points again. Each of several models
         has at most 128 particles.
     verify : {"never", "sometimes"} or int
-        When to compare the fit with a longer run, as :func:`pymc_active.check` does, which takes four to ten times as
+        When to compare the fit with a longer run, as :func:`pymc_active.check` does, which takes four to six times as
         long as a fresh fit: after every k-th told point (``verify=k``), or whenever there are half as many points
         again (``"sometimes"``); the first fit always. Where predictions of the candidates lose more than 0.1 nats a
         point, the longer run replaces the fit, with one warning, and each later fit is verified until one is good

@@ -242,7 +242,8 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     if found.diagnostics["method"] != "importance" or affordable < min(_FEWEST_ANNEALED, n_particles):
         return found
     reason = "draws around modes cannot show what a search has missed: mixed with annealed particles by evidence"
-    return run_smc(gpm, affordable, rng, progressbar, reason=reason).mixed(found, rng, reason)
+    annealed = run_smc(gpm, affordable, rng, progressbar, reason=reason, renew=found.renew)
+    return annealed.mixed(found, rng, reason)
 
 
 def _cost(gpm: GPModel, posterior: Posterior, n_particles: int) -> float:

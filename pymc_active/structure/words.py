@@ -400,7 +400,7 @@ def share_of_variance(share: float) -> str:
 
 def with_trend(text: str, average: float, share: float) -> str:
     """What a periodic component is, with the share of the variance of its average over a period, and with its own."""
-    if 1.1 * share > average > 0.5 * share > 0.5 * _TREND:
+    if share > _TREND and 0.5 * share < average < 1.1 * share:
         return _TREND_FIRST.format(share=percent(average)) + text
     return text + (_TREND_NOTE.format(share=percent(average)) if abs(average) > _TREND else "")
 
