@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import pymc_active as pma
 from pymc_active.active import coordinate_wise, hds
-from pymc_active.hds import EvaluationError
+from pymc_active.hds import EvaluationError, HDSLearner, HDSResult
 from pymc_active.relevant_inputs.bisection import Bisection
 
 BOX = {"bounds": (0, 1)}
@@ -164,6 +164,60 @@ def test_p_values_of_pairs_without_effect_are_uniform():
     # The standard error of a share of 400 is at most 0.025.
     for level in (0.05, 0.2, 0.5, 0.8):
         assert abs(np.mean(np.array(p) <= level) - level) < 4 * np.sqrt(level * (1 - level) / 400)
+
+
+def test_the_share_of_others_is_their_total_index():
+    """Of uniform pairs that differ in the second and third input only; two standard errors more are rarely below it."""
+    coefficients, sd = np.array([2.0, 0.5, 0.3]), 0.3
+    exact = (coefficients[1:] ** 2).sum() / (coefficients**2).sum()
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(200):
+        a, b = rng.random((2, 60, 3))
+        b[:, 0] = a[:, 0]
+        y = np.repeat(np.stack([a @ coefficients, b @ coefficients], 1), 2, axis=1)
+        shares.append(Bisection(3, [], rng)._share((y + rng.normal(0, sd, y.shape)).tolist()))
+    estimates, most = np.array(shares).T
+    assert abs(estimates.mean() - exact) < 0.1 * exact
+    assert np.mean(most > exact) > 0.85
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(0.02, False), (0.5, True)])
+def test_what_is_left_is_told_unless_it_is_negligible(monkeypatch, size, is_told):
+    """Where something is left for certain: 0.04 % of the variance, or 20 %, both within a large noise."""
+    monkeypatch.setattr(Bisection, "_p_value", lambda self, values: 0.001)
+    monkeypatch.setattr(Bisection, "_is_followed", lambda self, a, b: a[7] != b[7])
+    learner = HDSLearner(20, random_seed=0, budget=10_000, **BOX)
+    learner.run(noisy(lambda X: X[:, 7] + size * X[:, 3], 0.01))
+    result = HDSResult(learner)
+    assert result.active == [7]
+    assert (result.doubt is not None, result.check.n_shown) == (is_told, 128 if is_told else 32)
+    if is_told:
+        assert f"about {result.check.share_of_others[0]:.1%} of its variance" in result.doubt
+    else:
+        assert f"at most {result.check.share_of_others[1]:.1%} of the variance of f" in repr(result)
+
+
+@pytest.mark.parametrize("p_value", [0.15, 0.005])
+def test_pairs_decide_where_the_budget_ends_among_them(monkeypatch, p_value):
+    monkeypatch.setattr(Bisection, "_p_value", lambda self, values: p_value)
+    learner = HDSLearner(20, random_seed=0, budget=400, **BOX)
+    learner.run(noisy(lambda X: X[:, 7], 0.3), 399)
+    result = HDSResult(learner)
+    assert (result.stopped, result.changed_by_others) == ("interrupted", 1)
+    learner.run(noisy(lambda X: X[:, 7], 0.3))
+    result = HDSResult(learner)
+    assert learner._check.n_shown >= 32
+    is_left = p_value < 0.01
+    assert (result.stopped, result.doubt is not None, bool(result.contradicted)) == ("decided", is_left, is_left)
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 5])
+def test_few_inputs_with_noise(n_dims):
+    """Corners come again: pairs have four values all the same."""
+    for seed in range(10):
+        result = hds(noisy(lambda X: X[:, 0], 0.1, seed), n_dims, random_seed=seed, **BOX)
+        assert 0 in result.active
 
 
 @pytest.mark.filterwarnings("ignore:.*inputs not found change f")

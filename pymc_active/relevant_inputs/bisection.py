@@ -30,8 +30,8 @@ _FEWEST, _MOST, _MOST_AT_ENDS = 4, 16, 32
 _PAIRS = 32
 # More are drawn until noise explains them that easily; at most four times as many as without doubt, twice.
 _LIKELY, _LONGEST = 0.2, 4
-# At a p-value below this something is left.
-_SURPRISING = 0.01
+# At a p-value below this something is left; it is negligible if it accounts for less than this part of the variance.
+_SURPRISING, _NEGLIGIBLE = 0.01, 0.005
 _PERMUTATIONS = 2000
 # Pairs whose differences, the largest of those that show nothing, are measured more precisely.
 _LARGEST = 4
@@ -50,13 +50,15 @@ class Bisection:
 
     ``noise_variance``, in squared units of y, is needed only if f is rough and repeats agree: the size of changes that
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
-    At its end the last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them. The number of
-    repeats behind the measured ``noise_variance`` is ``freedom``.
+    The last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them; ``n_shown`` is 0 while
+    there are too few. With noise, ``share_of_others`` is an estimate of the part of the variance of f that inputs not
+    found account for, and two standard errors more. The number of repeats behind the measured ``noise_variance`` is
+    ``freedom``.
     """
 
     def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
         self.n_dims, self.found = n_dims, sorted(found)
-        self.p_value, self.n_shown = 1.0, 0
+        self._forget()
         self.is_finished = False
         self._rng, self._assumed = rng, noise_variance
         self._values: dict[bytes, list[float]] = {}
@@ -69,10 +71,21 @@ class Bisection:
         self._levels: list[float] = []
         self._n_values = 0
 
+    def _forget(self) -> None:
+        """What pairs showed, since an input was found."""
+        self.p_value, self.n_shown = 1.0, 0
+        self.share_of_others: tuple[float, float] | None = None
+
     @property
     def shows_nothing(self) -> bool | None:
-        """Whether nothing is left that would be seen; None before the end."""
-        return self.p_value > _SURPRISING if self.is_finished else None
+        """Whether nothing is left that would be seen; None before there are enough pairs, and after an input found."""
+        if self.n_shown == 0 and not self.is_finished:
+            return None
+        return self.p_value > _SURPRISING or self._is_negligible
+
+    @property
+    def _is_negligible(self) -> bool:
+        return self.share_of_others is not None and self.share_of_others[1] < _NEGLIGIBLE
 
     # Measuring
 
@@ -156,13 +169,18 @@ class Bisection:
                 continue
             if has_found:
                 pairs, wanted, is_repeated = [], _PAIRS, False
+                self._forget()
                 continue
             pairs.append(pair)
             if len(pairs) < wanted:
                 continue
-            self.p_value, self.n_shown = self._p_value([y for _, _, y in pairs]), len(pairs)
+            values = [y for _, _, y in pairs]
+            self.p_value, self.share_of_others = self._p_value(values), self._share(values)
+            self.n_shown = len(pairs)
             is_longest = wanted >= _LONGEST * _PAIRS
-            if self.p_value > _LIKELY or (is_longest and (is_repeated or self.p_value > _SURPRISING)):
+            if self.p_value > _LIKELY or self._is_negligible:
+                break
+            if is_longest and (is_repeated or self.p_value > _SURPRISING):
                 break
             if is_longest:
                 # One search in a hundred comes here by chance: as many new pairs decide.
@@ -177,6 +195,7 @@ class Bisection:
                     continue
                 if has_found:
                     pairs, wanted, is_repeated = [], _PAIRS, False
+                    self._forget()
                     break
         self.is_finished = True
 
@@ -186,11 +205,13 @@ class Bisection:
         if not self._is_noisy:
             yield from self._measure([a, b], 1)
             return a, b, []
-        # Old values, for which a point was chosen, are no fair sample.
-        before = len(self._of(a))
-        yield from self._measure([a], before + 2)
-        yield from self._measure([b], 2)
-        return a, b, self._of(a)[before:] + self._of(b)
+        # Old values, for which a point was chosen, are no fair sample; corners of few inputs come again.
+        fair: list[float] = []
+        for x in (a, b):
+            before = len(self._of(x))
+            yield from self._measure([x], before + 2)
+            fair += self._of(x)[before : before + 2]
+        return a, b, fair
 
     def _follow(self, pair: _Pair, n: int) -> Generator[np.ndarray, np.ndarray, bool]:
         """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
@@ -279,6 +300,24 @@ class Bisection:
             i, (a, b) = self._unsure.popitem()
             if not (yield from self._is_confirmed(a, b)):
                 self.found.remove(i)
+
+    def _share(self, values: list[list[float]]) -> tuple[float, float] | None:
+        """Part of the variance of f that differs between the ends of pairs, and two standard errors more.
+
+        Half of the squared difference at two random points is what the inputs in which they differ account for, in
+        total; at opposite corners it is more.
+        """
+        y = np.array(values)
+        y = y[np.isfinite(y).all(1)]
+        if not y.size:
+            return None
+        noise = ((y[:, 1] - y[:, 0]) ** 2 + (y[:, 3] - y[:, 2]) ** 2) / 4
+        changes = (((y[:, :2].mean(1) - y[:, 2:].mean(1)) ** 2) - noise) / 2
+        variance = float(y.var()) - float(noise.mean())
+        if variance <= 0:
+            return None
+        mean, error = max(float(changes.mean()), 0.0), float(changes.std(ddof=1) / np.sqrt(len(y)))
+        return min(mean / variance, 1.0), min((mean + 2 * error) / variance, 1.0)
 
     def _p_value(self, values: list[list[float]]) -> float:
         """That all pairs differ by noise alone, whatever its distribution: by permuting the four values of each."""

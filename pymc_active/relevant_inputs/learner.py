@@ -159,7 +159,8 @@ class HDSLearner(Summarized):
         nodes = list(halving.nodes) if halving else []
         if check:
             new = sorted({*check.found} - {*(halving.found if halving else [])})
-            status = {None: "open", False: "contradicted", True: "active" if new else "inactive"}[check.shows_nothing]
+            names = {None: "open", False: "contradicted", True: "active" if new else "inactive"}
+            status = names[self._shows_nothing]
             root = Node(len(nodes), 0, self.settings.n_dims, status=status)
             nodes += [root, *(Node(root.number + k, i, i + 1, root, status="active") for k, i in enumerate(new, 1))]
         return nodes
@@ -238,6 +239,12 @@ class HDSLearner(Summarized):
     def is_finished(self) -> bool:
         """Whether every visited node is decided, or the budget is used up."""
         return not self._waiting and (self._is_decided or len(self._log.asked) >= self.settings.budget)
+
+    @property
+    def _shows_nothing(self) -> bool | None:
+        """What the last check says at its end; where the budget ends among its last pairs, those that there are."""
+        check = self._check
+        return check.shows_nothing if check and (check.is_finished or self.is_finished) else None
 
     def recommend(self) -> list[int]:
         """Inputs found active so far, sorted."""

@@ -59,9 +59,9 @@ class HDSResult(Summarized):
 
     ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open: inputs in them
     may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input may be lost in
-    them, or the last check says that one is. ``check`` is that check, with its ``n_shown`` pairs and their ``p_value``,
-    or None. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption the ``learner`` can
-    go on. ``history`` has the ``n_evaluations`` evaluations.
+    them, or the last check says that one is. ``check`` is that check, with its ``n_shown`` pairs, their ``p_value`` and
+    ``share_of_others``, or None. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption
+    the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations.
     """
 
     @checked
@@ -87,6 +87,7 @@ class HDSResult(Summarized):
         self.undecided, self.contradicted = (
             [node.label for node in nodes if node.status == status] for status in ("open", "contradicted")
         )
+        self._shows_nothing = learner._shows_nothing
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
         self._told = [told for told in learner._log.told if np.isfinite(told.y)]
 
@@ -111,7 +112,7 @@ class HDSResult(Summarized):
         """
         if len(self.active) == self.settings.n_dims:
             return 0.0
-        return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self.check.shows_nothing else 1.0
+        return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self._shows_nothing else 1.0
 
     def _summary(self) -> Summary:
         s, noise = self.settings, self.check.noise_variance if self.check else 0.0
@@ -125,8 +126,10 @@ class HDSResult(Summarized):
         }
         if s.test != "bisection":
             facts["noise variance"] = f"{s.noise_variance:.3g} assumed"
-        if self.check and self.check.shows_nothing and len(self.active) < s.n_dims:
+        if self.check and self._shows_nothing and len(self.active) < s.n_dims:
+            most = self.check.share_of_others if self.active else None
             unseen = f"; changes within the noise, of sd {np.sqrt(noise):.2g}, are not seen" if noise else ""
+            unseen += f": at most {most[1]:.1%} of the variance of f" if most else ""
             share = f"{self.changed_by_others:.1%} of pairs of points (95 % confidence)"
             facts["inputs not found"] = f"change f between fewer than {share}{unseen}"
         return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=(self.doubt,) if self.doubt else ())
@@ -135,10 +138,12 @@ class HDSResult(Summarized):
     def doubt(self) -> str | None:
         """Why inputs may be missed, or found without cause."""
         settings, check = self.settings, self.check
-        if check and check.shows_nothing is False:
+        if check and self._shows_nothing is False:
+            about = check.share_of_others if self.active else None
+            share = f", about {about[0]:.1%} of its variance" if about else ""
             return (
-                f"inputs not found change f, too little to tell which (p = {check.p_value:.2g}). Less noise would show "
-                "them; if very many inputs matter a little, fit a model to all evaluations (ard_gp, or a lasso)."
+                f"inputs not found change f{share}, too little to tell which (p = {check.p_value:.2g}). Less noise "
+                "would show them; if very many matter a little, fit a model to all evaluations (ard_gp, or a lasso)."
             )
         y = self.history.y[np.isfinite(self.history.y)]
         if len(y) and not self.active and y.min() == y.max():
