@@ -136,6 +136,14 @@ def test_bams_is_entropy_less_expected_entropy(fits, average, weights, power):
         assert_allclose(pma.active.committee(fits, NEW), mixture_entropy(means, variances, p), rtol=0, atol=1e-9)
 
 
+def test_components_narrower_than_floats_are_apart_end():
+    """No panel can be halved without end."""
+    means, variances = np.full((2, 2), 0.1), np.array([[1e-40, 1e-2], [1e-30, 1e-2]])
+    found = entropy.mixture_entropy(means, variances, np.array([0.5, 0.5]))
+    assert np.isfinite(found).all()
+    assert_allclose(found[1], entropy.gaussian_entropy(variances[0, 1]), atol=1e-6)
+
+
 def test_order_of_the_models_does_not_matter(fits):
     backwards = dict(reversed(fits.items()))
     prior = {"SE": 1, "LIN": 2, "RQ": 3, "PER": 4}

@@ -866,6 +866,7 @@ HEADER = "sample,moisture,density,fat\n"
         ("", "measurements.csv is empty"),
         (HEADER + "1,50,1.05,20\n", "one value of fat does not tell its scale"),
         (HEADER + "1,50,1.05,20\n2,60,1.06,20\n", "2 equal values of fat do not tell its scale"),
+        (HEADER + "".join(f"{i},50,{i},0.1\n" for i in range(3)), "3 equal values of fat do not tell its scale"),
         (HEADER + "003,50,1.05,20\n", "but the candidate of that id has"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import pickle
+import warnings
 
 import matplotlib as mpl
 import numpy as np
@@ -415,6 +416,16 @@ def test_the_tree_and_the_history_add_up(result):
             assert_allclose(x[table.start[node] : table.stop[node]], z)
     leaves = table[(table.status == "active") & (table.stop - table.start == 1)]
     assert sorted(set(leaves.start)) == result.active == [7, 30]
+
+
+def test_to_model_holds_equal_samples_once():
+    """Repeats of a simulator would pass for rows that were entered twice."""
+    result = pma.active.hds(lambda X: X[:, 3], 20, random_seed=0)
+    gpm, rows = result.to_model(), np.column_stack(result.data())
+    assert len(gpm.y) == len(np.unique(rows, axis=0)) < len(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.EvaluationWarning)
+        pma.fit(gpm, random_seed=1, progressbar=False)
 
 
 def test_to_model_holds_all_samples_on_the_inputs_found(result):

@@ -399,6 +399,38 @@ def test_extreme_data_give_finite_answers(X, y):
     assert all(np.isfinite(values).all() for values in predicted.data_vars.values())
 
 
+def far_from_the_priors():
+    """Outputs in thousands, where the priors expect ones."""
+    y = 1000.0 * np.array([2, 3, 1, 5, 4, 2, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pma.ScaleWarning)
+        return pma.ard_gp(np.linspace(-1, 1, 7)[:, None], y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_particles_that_have_not_followed_are_mixed_with_draws_around_modes(seed):
+    """By particles alone the evidence is tens of nats too low, as importance sampling around modes shows."""
+    gpm = far_from_the_priors()
+    exact = modes.from_modes(pma.fit_laplace(gpm, random_seed=9), 256, np.random.default_rng(9), "", None)
+    assert exact.diagnostics["confirmed"]
+    fit = pma.fit(gpm, random_seed=seed, progressbar=False)
+    assert fit.log_evidence == pytest.approx(exact.log_evidence, abs=0.3)
+    assert not fit.diagnostics["warnings"]
+
+
+def test_particles_that_have_not_followed_are_doubtful():
+    with pytest.warns(pma.DoubtfulFitWarning, match=r"far from what the priors expect.* \(give bounds"):
+        fit = pma.fit_smc(far_from_the_priors(), random_seed=0, progressbar=False)
+    assert fit.diagnostics["lag"] > 1
+
+
+def test_particles_in_equilibrium_do_not_lag():
+    for seed in range(5):
+        fit = pma.fit_smc(pma.ard_gp(*data(12, D=2, seed=seed)), random_seed=seed, progressbar=False)
+        assert fit.diagnostics["lag"] < 0.5
+        assert not fit.diagnostics["warnings"]
+
+
 def test_a_model_without_free_parameters_needs_no_particles():
     gpm = pma.ard_gp(*data(5), priors={"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0})
     fit = pma.fit(gpm, progressbar=False)

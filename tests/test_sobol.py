@@ -233,6 +233,14 @@ def test_other_sources_are_refused(fit):
             pma.sobol_indices(source)
 
 
+def test_data_at_one_place_span_no_box():
+    known = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0}
+    fit = pma.fit(pma.ard_gp(np.full((3, 1), 0.1), [0.0, 0.1, -0.1], priors=known))
+    with pytest.raises(ValueError, match=r"3 point\(s\) of the data are at one place.* pass bounds="):
+        pma.sobol_indices(fit)
+    assert_allclose(pma.sobol_indices(fit, bounds=[(0, 1)], random_seed=1).total.sel(summary="mean"), 1, atol=0.05)
+
+
 def test_inputs_that_vary_together_are_warned_of():
     """Spectra: ten channels of two substances. Few points of many inputs count too."""
     rng = np.random.default_rng(0)

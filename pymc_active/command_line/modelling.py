@@ -14,6 +14,7 @@ from pymc_active.command_line.options import MANY_INPUTS, Settings
 from pymc_active.command_line.tables import listing
 from pymc_active.models.builders import ard_gp, composite_gp, embedding_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.scaling import spread
 from pymc_active.support.tables import warn_if_far_outside
 from pymc_active.support.user_warnings import ScaleWarning, ignoring
 
@@ -43,7 +44,7 @@ def make_models(
     Inputs are scaled by the box, or by the pool and the measurements together; the target by the measurements, anew
     when more come in. With ``--target-scale`` or ``--noise`` its scale stays: it is what you say, or that of the first.
     """
-    if settings.target_scale is None and not y.std() > 0:
+    if settings.target_scale is None and not spread(y) > 0:
         advice = "measure another point, or say what to expect, typical value and spread, e.g. --target-scale 18,12"
         told = (
             f"one value of {settings.target} does" if len(y) == 1 else f"{len(y)} equal values of {settings.target} do"
@@ -91,7 +92,7 @@ def _bounds(settings: Settings, X: np.ndarray, pool: np.ndarray | None, is_kerne
     low, high = everything.min(0), everything.max(0)
     if settings.bounds is None and not is_kernel:
         # The ends of a uniform distribution with this mean and sd depend less on single outliers.
-        middle, width = everything.mean(0), np.sqrt(3) * everything.std(0)
+        middle, width = everything.mean(0), np.sqrt(3) * spread(everything)
         low, high = middle - width, middle + width
     return np.column_stack([low, np.where(high > low, high, low + 1.0)])
 

@@ -26,6 +26,8 @@ _FIRST, _GROWTH = 10.0, 10.0
 _SHARE, _TOO_FEW, _LARGEST_FACTOR = 0.85, 0.65, 5.0
 # Steps of a trajectory at most, its length in sds of the particles, the acceptance to aim at, and the jitter of steps.
 _LEAPFROG, _LENGTH, _ACCEPTANCE, _JITTER = 8, 1.6, 0.8, 0.3
+# Standard errors that are taken off what a trajectory adds to the mean log density.
+_SURE = 3.0
 # Trajectories at the end, without additional noise.
 _LAST_MOVES = 2
 # Levels after which annealing gives up; K + noise is then numerically singular nearly everywhere.
@@ -102,6 +104,8 @@ class Mover:
     def __init__(self, posterior: Path, rng: np.random.Generator, step: float = 0.3):
         self.posterior, self.rng, self.step = posterior, rng, step
         self.acceptance = np.nan
+        # By how much the last trajectory raised the mean log density, for certain: not at all in equilibrium.
+        self.rise = 0.0
         self.n_evaluations = 0
 
     def move(self, particles: Particles, extra_noise: float = 0.0) -> Particles:
@@ -122,12 +126,22 @@ class Mover:
         self.n_evaluations += n_steps * S
         self.acceptance = float(probability.mean())
         self.step = float(np.clip(self.step * np.exp(self.acceptance - _ACCEPTANCE), 1e-6, _LENGTH))
-        return particles.where(accepted, end)
+        moved = particles.where(accepted, end)
+        with np.errstate(invalid="ignore"):
+            gains = moved.log_density - particles.log_density
+        gains = np.where(np.isfinite(gains), gains, 0.0)
+        self.rise = float(gains.mean() - _SURE * gains.std() / np.sqrt(S))
+        return moved
 
 
 @dataclass(frozen=True)
 class Annealed:
-    """Equally weighted particles of a posterior, its log evidence with a standard error (nats), and what it took."""
+    """Equally weighted particles of a posterior, its log evidence with a standard error (nats), and what it took.
+
+    ``lag`` (nats) is the most by which a trajectory raised the mean log density. Particles that were not in equilibrium
+    had not followed the posterior, as where it is far out in the prior: then the evidence is too small, and its error,
+    which is for particles in equilibrium, too.
+    """
 
     particles: Particles
     log_evidence: float
@@ -136,6 +150,7 @@ class Annealed:
     acceptance: float
     n_evaluations: int
     step: float
+    lag: float
 
 
 def effective(log_weights: np.ndarray) -> float:
@@ -165,7 +180,7 @@ def anneal(
         weights = particles.likelihoods.value
     if not np.isfinite(weights).any():
         raise NoFiniteStartError("the likelihood is not finite at any draw from the prior: check the scale of X and y")
-    log_evidence, n_levels, accepted = 0.0, 1, []
+    log_evidence, n_levels, accepted, lag = 0.0, 1, [], 0.0
     while True:
         total = float(np.logaddexp.reduce(weights))
         log_evidence += total - np.log(S)
@@ -173,6 +188,7 @@ def anneal(
         particles = particles.take(systematic(weights, S, rng))
         for _ in range(1 if noise else _LAST_MOVES):
             particles = mover.move(particles, noise)
+            lag = max(lag, mover.rise)
         accepted.append(mover.acceptance)
         advance()
         if not noise or n_levels == MOST_LEVELS:
@@ -182,10 +198,12 @@ def anneal(
         if not np.isfinite(weights).any():
             raise NoFiniteStartError(
                 "the likelihood is finite only with more noise than the model has: K + noise is numerically singular. "
-                "Rows of X may repeat; give log_noise a prior that keeps it away from zero"
+                "Rows of X may repeat, or X or y be far from zero compared with how they vary (pass bounds); or give "
+                "log_noise a prior that keeps it away from zero"
             )
     error = _evidence_error(particles.ancestors)
-    return Annealed(particles, log_evidence, error, n_levels, float(np.mean(accepted)), mover.n_evaluations, mover.step)
+    acceptance = float(np.mean(accepted))
+    return Annealed(particles, log_evidence, error, n_levels, acceptance, mover.n_evaluations, mover.step, lag)
 
 
 def _next_level(

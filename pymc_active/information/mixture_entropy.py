@@ -75,8 +75,9 @@ def halves(owner: np.ndarray, a: np.ndarray, b: np.ndarray, longest: Longest, wh
     found = []
     while len(owner):
         allowed, width = longest(owner, a, b), b - a
-        # Without the tolerance, rounding could split a panel of the right length for ever.
-        fine = width <= (1 + 1e-9) * allowed
+        # Rounding could split a panel of the right length, or one that has no numbers inside, for ever.
+        middle = a + 0.5 * width
+        fine = (width <= (1 + 1e-9) * allowed) | ((allowed > 0) & ((middle <= a) | (middle >= b)))
         found.append((owner[fine], a[fine], b[fine]))
         split = ~fine & (allowed > 0)
         owner, a, width, allowed = owner[split], a[split], width[split], allowed[split]

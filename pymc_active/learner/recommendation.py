@@ -12,6 +12,7 @@ from pymc_active.learner.candidates import Candidates, Choice
 from pymc_active.learner.weighted import likely
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
+from pymc_active.support.scaling import spread
 from pymc_active.support.user_warnings import RecommendationWarning, ScaleWarning, ignoring, warn_user
 
 # Candidates that show the range of a score.
@@ -53,7 +54,7 @@ def warn_if_far_above(
     gain = float(sign * mean[0] - (sign * mean[1:]).max())
     # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.
     usual = iqr(y, scale="normal")
-    if gain > _FAR * y.std() > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:
+    if gain > _FAR * spread(y) > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:
         which = "below" if minimize else "above"
         warn_user(
             f"the recommended point is predicted to have f = {mean[0]:.4g} ± {np.sqrt(p.f_variance[0]):.2g}, "

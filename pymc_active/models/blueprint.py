@@ -23,7 +23,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.labels import write_label
-from pymc_active.support.scaling import Affine, Scale, fit_scale, penalties, renewed_scale
+from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, penalties, renewed_scale, spread
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -152,7 +152,7 @@ class Blueprint(GPModel):
             return {}
         scaled = self.y_map(y)
         larger, variance = scale_of_few(scaled.shape[0])
-        varies, level = pt.gt(scaled.std(), 0), scaled.mean()
+        varies, level = pt.gt(scaled.max() - scaled.min(), EQUAL), scaled.mean()
         scale = pt.switch(varies, scaled.std(ddof=1) * pt.exp(larger), 1.0)
         renewed = {}
         for name in self._free(self._on_y):
@@ -367,7 +367,7 @@ def _with_known_noise(priors: Any, scale: float) -> Any:
 
 def _warn_of_large_noise(parameters: Parameters, y_map: Affine, y: np.ndarray) -> None:
     """Warn if the user's prior of the noise leaves nothing else of y: it is in other units, most likely."""
-    least, width = parameters.least("log_noise"), float(y.std())
+    least, width = parameters.least("log_noise"), float(spread(y))
     if least is None or len(y) < 3 or not width > 0:
         return
     noise = float(np.exp(least) * y_map.scale)

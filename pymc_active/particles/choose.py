@@ -17,7 +17,7 @@ from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
-from pymc_active.particles.particle_fit import ParticleFit, default_particles
+from pymc_active.particles.particle_fit import LARGE_LAG, ParticleFit, default_particles
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
@@ -43,6 +43,9 @@ _GRAPH = 10
 _BUDGET, _FEWEST_ANNEALED = 6e6, 200
 # Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
 _NARROW = 2
+# Nats by which annealed particles may be behind, and the error of their log evidence, until a search of modes, which is
+# cheap then, is asked.
+_LAG, _UNSURE = 0.05, 0.5
 # The least that max_points may be.
 _FEWEST_POINTS = 10
 
@@ -206,9 +209,10 @@ def choose(
 
     if not hides and cost <= (_MOST if is_embedding else cheap):
         annealed = smc("SMC is cheap for so few data")
-        if not (annealed.has_lost_families if is_embedding else annealed.diagnostics["warnings"]):
+        d, is_unsure = annealed.diagnostics, annealed.log_evidence_error > _UNSURE
+        if not (annealed.has_lost_families if is_embedding else d["warnings"] or d["lag"] > _LAG or is_unsure):
             return annealed
-        if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters:
+        if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters and d["lag"] < LARGE_LAG:
             reason = "SMC was uncertain, so a second run was mixed in by evidence"
             return annealed.mixed(smc(reason), rng, reason, is_repeated=True)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"

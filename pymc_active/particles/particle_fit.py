@@ -40,6 +40,8 @@ _OF_MODES = frozenset(
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
 _FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
+# Nats by which annealed particles may be behind until this is told.
+LARGE_LAG = 1.0
 # When points are added: effective shares below which particles are moved, and drawn anew, which with many points takes
 # fewer evaluations than moving; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
@@ -131,10 +133,11 @@ class ParticleFit(Fit):
     diagnostics : dict
         ``method`` ("smc", "importance", "smc and importance"), how the evidence was obtained, and ``reason``, in words;
         ``n_particles``, ``effective_sample_size``, ``n_families`` (particles at the start that have descendants),
-        ``n_levels``, ``acceptance``, ``n_evaluations``; for draws around modes ``n_weighted``, the effective number of
-        importance-weighted draws, and whether these ``confirmed`` the modes; of two runs, how far ``apart`` their log
-        evidences are; ``n_fresh``, ``families_fresh`` and ``error_fresh``, the points, families and error of the last
-        fit that was not an update; ``warnings``: what is doubtful, in words.
+        ``n_levels``, ``acceptance``, ``n_evaluations``; ``lag``, how many nats particles were behind; for draws around
+        modes ``n_weighted``, the effective number of importance-weighted draws, and whether these ``confirmed``
+        the modes; of two runs, how far ``apart`` their log evidences are; ``n_fresh``, ``families_fresh`` and
+        ``error_fresh``, the points, families and error of the last fit that was not an update; ``warnings``: what is
+        doubtful, in words.
     """
 
     swarm: Swarm
@@ -228,7 +231,9 @@ class ParticleFit(Fit):
     @property
     def has_lost_families(self) -> bool:
         """Whether so few families are left that another run may differ."""
-        return self.diagnostics["n_families"] < _FEW_FAMILIES or not self.log_evidence_error <= LARGE_ERROR
+        d = self.diagnostics
+        is_behind = d.get("lag", 0.0) > LARGE_LAG
+        return d["n_families"] < _FEW_FAMILIES or is_behind or not self.log_evidence_error <= LARGE_ERROR
 
     def __getattr__(self, name: str) -> Any:
         if name in _OF_MODES:
@@ -377,7 +382,7 @@ class ParticleFit(Fit):
             said |= {"method": self.diagnostics["method"], "apart": apart, "acceptance": worse}
         # Those of the mixture itself.
         known = other.diagnostics | self.diagnostics
-        parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k != "confirmed"}
+        parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k not in ("confirmed", "lag")}
         said["n_evaluations"] = self.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
         return ParticleFit(self.gpm, (self.X, self.y), swarm, parts | said, self.renew)
 
@@ -431,6 +436,11 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
         doubts.append(
             f"the particles descend from {left} of {d['n_particles']} first draws, so they may miss other "
             f"explanations of the data {longer}"
+        )
+    if d.get("lag", 0.0) > LARGE_LAG:
+        doubts.append(
+            "the data are far from what the priors expect, and the particles have not followed: the evidence is too "
+            "low, and predictions may be wrong (give bounds, or a y_scale, or priors in the units of the data)"
         )
     # Draws around modes are independent without any moves.
     if d.get("n_levels") and d.get("acceptance", 1.0) < LOW_ACCEPTANCE:

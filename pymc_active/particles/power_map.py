@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import boxcox1p, inv_boxcox1p
 
 from pymc_active.inference.fit import Fit
-from pymc_active.support.scaling import penalties
+from pymc_active.support.scaling import penalties, spread
 from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
 
@@ -51,7 +51,7 @@ class PowerMap:
         factor, y = fit.posterior.light_state(fit.center).factor, fit.y
         root = factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
         quartiles = np.quantile(y, [0.25, 0.5, 0.75])
-        scale = float(quartiles[2] - quartiles[0]) or float(y.std()) or 1.0
+        scale = float(quartiles[2] - quartiles[0]) or float(spread(y)) or 1.0
 
         def log_density(output_map: PowerMap) -> float:
             ones, mapped = root[:, 0], root[:, 1:] @ output_map(y)

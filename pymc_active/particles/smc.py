@@ -130,6 +130,7 @@ def run_smc(
         "reason": reason,
         "n_levels": done.n_levels,
         "acceptance": done.acceptance,
+        "lag": done.lag,
         "n_evaluations": done.n_evaluations,
     }
     return ParticleFit(

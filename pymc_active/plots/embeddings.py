@@ -201,7 +201,9 @@ def plot_loadings(
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     if is_named:
         _side_by_side(ax, names)
-    ax.set(xlabel="input", ylabel="correlation with the component", xlim=(x[0], x[-1]), ylim=(-1.03, 1.03))
+    ax.set(xlabel="input", ylabel="correlation with the component", ylim=(-1.03, 1.03))
+    if len(x) > 1:
+        ax.set_xlim(x[0], x[-1])
     label_ends(ax, ends)
     return ax
 

@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 
 from pymc_active.kernels.node import Lines, Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
+from pymc_active.support.scaling import spread
 
 if TYPE_CHECKING:
     from pymc_active.support.scaling import Affine, InputMap
@@ -106,7 +107,7 @@ class Posterior(ABC):
     @property
     def noise_unit(self) -> float:
         """Sd of y in the units of ``extra_noise``."""
-        return float(np.std(self.y)) or 1.0
+        return float(spread(self.y)) or 1.0
 
     @abstractmethod
     def state(self, theta: np.ndarray, extra_noise: float = 0.0) -> State:

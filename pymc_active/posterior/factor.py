@@ -83,7 +83,8 @@ class Factor:
         if info != 0 or not np.isfinite(self.L[-1, -1]):
             raise NotPositiveDefiniteError(
                 f"K + noise of shape {G.shape} is not positive definite (leading minor {info}): rows of X may repeat, "
-                "or the noise be too small. Give log_noise a prior that keeps it away from zero."
+                "or be so far from zero that rounding hides how they differ (pass bounds to the model), or the noise "
+                "be too small: give log_noise a prior that keeps it away from zero."
             )
         self.residual = residual
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_active.posterior.factor import LOG_2PI
+from pymc_active.support.scaling import EQUAL
 
 
 class GaussianPrior:
@@ -64,7 +65,7 @@ class RenewedPrior:
         level, scale = y.mean(), 1.0
         mean, sd = self.stated.mean.copy(), self.stated.sd.copy()
         # Equal values tell no scale.
-        if y.std() > 0:
+        if np.ptp(y) > EQUAL:
             larger, variance = scale_of_few(len(y))
             scale = y.std(ddof=1) * np.exp(larger)
             sd[self.logs] = np.sqrt(sd[self.logs] ** 2 + variance)

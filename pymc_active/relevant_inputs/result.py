@@ -196,7 +196,7 @@ class HDSResult(Summarized):
     def to_model(self, **keywords: Any) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
-        ``keywords`` go to it. The mean is constant by default; lengthscales, output scale and noise have Normal
+        Without noise, equal ones are there once. ``keywords`` go to it. The mean is constant by default; lengthscales, output scale and noise have Normal
         priors with sd 1 around the values of the search, on the log scale. Noise below a thousandth of the signal's sd
         is fixed there, since the samples repeat many rows of these inputs. ValueError if no active input was found.
         """
@@ -205,6 +205,10 @@ class HDSResult(Summarized):
         if not self.active:
             raise ValueError("no active input was found, so there is nothing to model")
         X, y = self.data()
+        if self.check and not self.check.noise_variance:
+            # Without noise, rows that repeat others or differ from them in other inputs only say nothing new.
+            rows = np.sort(np.unique(np.column_stack([X, y]), axis=0, return_index=True)[1])
+            X, y = X[rows], y[rows]
         settings = self.settings
         width = np.broadcast_to(settings.high - settings.low, settings.n_dims)[self.active]
         lengthscale = settings.bandwidth * width / np.sqrt(2)

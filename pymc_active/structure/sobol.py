@@ -16,6 +16,7 @@ from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
 from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.options import count
+from pymc_active.support.scaling import spread
 from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_inputs
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
 
@@ -47,13 +48,13 @@ def sobol_indices(
     distribution. The intervals are the model's: they hold for functions that are like its draws. Of other functions,
     draws vary more than f in ways that the kernel allows: an ARD kernel has all interactions, so totals start high if
     f has few (Ishigami's function, 80 points); an embedding shares effects among the inputs, so those of the few that
-    matter start low. Compare with a kernel of single inputs and pairs, by evidence:
-    ``composite_gp(X, y, "SE[0] + SE[1] + SE[0]*SE[1]")``. Totals are averages of squares: for an input that does not
-    matter they come out near zero and never at it.
+    matter start low. The average over the kernels that a search finds has the interactions that the data show:
+    ``compositional_kernel_search(X, y).average``, in minutes. Totals are averages of squares: for an input that does
+    not matter they come out near zero and never at it.
 
     Parameters
     ----------
-    source : Fit, ParticleFit, Ensemble, or several fits
+    source : Fit, ParticleFit, Ensemble, or several fits, averaged by their evidences
     bounds : list of (low, high), or dict by input, optional
         The box, in your units, over which the inputs are uniform. By default the ``bounds`` of the model, or where it
         has none the box that the data span. The coordinates ``low`` and ``high`` say which.
@@ -210,14 +211,21 @@ def _inputs_of(source: Any) -> list:
     try:
         return list(model_of(source).inputs)
     except (AttributeError, TypeError, StopIteration):
-        raise TypeError(f"sobol_indices takes a fit, several fits or an Ensemble; got {kind_of(source)}") from None
+        raise TypeError(
+            f"sobol_indices takes a fit, several fits, such as the average of a kernel search, or an Ensemble; got "
+            f"{kind_of(source)}"
+        ) from None
 
 
 def box_of(source: Any) -> tuple[np.ndarray, np.ndarray]:
     """That of the model, or of the data."""
     model = model_of(source)
+    if model.box is not None:
+        return model.box
     X = getattr(source, "X", model.X)
-    return (X.min(0), X.max(0)) if model.box is None else model.box
+    if not (spread(X) > 0).any():
+        raise ValueError(f"the {len(X)} point(s) of the data are at one place, so they span no box: pass bounds=")
+    return X.min(0), X.max(0)
 
 
 def _quantiles(source: Any, inputs: list, bounds: Any, distribution: Any) -> Callable[[np.ndarray], np.ndarray]:

@@ -12,6 +12,8 @@ Scale = Union[Literal["unit", "box", "standardize"], tuple[Any, Any], "Affine", 
 SCALES = ("box", "standardize", "unit")
 # Ranges of all other values beyond which several equal ones stand for failures.
 _FAR = 5.0
+# Values that differ by less are equal up to rounding: as a part of the largest, and in units of their scale.
+_ROUNDING, EQUAL = 8 * np.finfo(float).eps, 1e-14
 
 
 class InputMap(Protocol):
@@ -46,10 +48,16 @@ class Affine:
 IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
 
 
+def spread(values: np.ndarray) -> np.ndarray:
+    """Sd along the first axis; exactly 0 where values are equal, which that of equal numbers need not be."""
+    return np.where(np.ptp(values, axis=0) > _ROUNDING * np.abs(values).max(0), values.std(0), 0.0)
+
+
 def renewed_scale(y: np.ndarray) -> Affine:
     """The map in which y (n,) is standardised, as far as it can be; priors follow when data are added."""
-    width = float(y.std())
-    return Affine(np.asarray(y.mean()), np.asarray(width or abs(float(y[0])) or 1.0), is_renewed=True)
+    width = float(spread(y))
+    level = y.mean() if width else y[0]
+    return Affine(np.asarray(level), np.asarray(width or abs(float(y[0])) or 1.0), is_renewed=True)
 
 
 def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
@@ -69,7 +77,7 @@ def fit_scale(scale: Scale | list, values: np.ndarray, what: str) -> Affine:
         shift, width = {
             "unit": (low, high - low),
             "box": ((low + high) / 2, (high - low) / 2),
-            "standardize": (values.mean(0), values.std(0)),
+            "standardize": (values.mean(0), spread(values)),
         }[scale]
         if shape == () and not width > 0:
             problem = f"{what}={scale!r} needs at least two different values of y; they are all {values[0]}"
