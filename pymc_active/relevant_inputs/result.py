@@ -196,9 +196,10 @@ class HDSResult(Summarized):
     def to_model(self, **keywords: Any) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
-        Without noise, equal ones are there once. ``keywords`` go to it. The mean is constant by default; lengthscales, output scale and noise have Normal
-        priors with sd 1 around the values of the search, on the log scale. Noise below a thousandth of the signal's sd
-        is fixed there, since the samples repeat many rows of these inputs. ValueError if no active input was found.
+        Without noise, equal ones are there once. ``keywords`` go to it. The mean is constant by default; lengthscales,
+        output scale and noise have Normal priors with sd 1 around the values of the search, on the log scale. Noise
+        below a thousandth of the signal's sd is fixed there, since the samples repeat many rows of these inputs.
+        ValueError if no active input was found.
         """
         import pymc as pm
 
