@@ -71,11 +71,13 @@ def fit(
         ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
         this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
         modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
-        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. A run
-        for an embedding of which few families are left is repeated, or, with two points for each parameter, mixed with
-        draws annealed from around modes. With many data, where SMC is expensive, draws around the modes suffice if
-        importance sampling confirms them. The choice depends on the estimated number of operations and on effective
-        sample sizes, never on a clock; ``diagnostics["method"]`` and ``["reason"]`` say what was done.
+        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. So it
+        does where annealed particles have not followed the posterior, as where data are far from what the priors
+        expect, or leave its evidence uncertain by half a nat. A run for an embedding of which few families are left is
+        repeated, or, with two points for each parameter, mixed with draws annealed from around modes. With many data,
+        where SMC is expensive, draws around the modes suffice if importance sampling confirms them. The choice depends
+        on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
+        and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
     max_points : int, optional
@@ -210,7 +212,8 @@ def choose(
     if not hides and cost <= (_MOST if is_embedding else cheap):
         annealed = smc("SMC is cheap for so few data")
         d, is_unsure = annealed.diagnostics, annealed.log_evidence_error > _UNSURE
-        if not (annealed.has_lost_families if is_embedding else d["warnings"] or d["lag"] > _LAG or is_unsure):
+        is_behind = d["lag"] > _LAG
+        if not (is_behind or (annealed.has_lost_families if is_embedding else d["warnings"] or is_unsure)):
             return annealed
         if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters and d["lag"] < LARGE_LAG:
             reason = "SMC was uncertain, so a second run was mixed in by evidence"
