@@ -263,8 +263,9 @@ def test_a_correction_names_a_row_and_a_number():
     design.tell([[0.1]], 5.0)
     design.correct(0, 0.5)
     assert_array_equal(design.y, [0.5])
+    one = pma.Learner(pma.ard_gp(POOL[:1], y[:1], bounds={"heat": (0, 1), "acid": (0, 1)}), pool=POOL, random_seed=1)
     with pytest.raises(ValueError, match="cannot have failed"):
-        design.correct(0, np.nan)
+        one.correct(0, np.nan)
 
 
 def test_an_answer_that_comes_twice_is_noticed():
@@ -275,3 +276,82 @@ def test_an_answer_that_comes_twice_is_noticed():
     with pytest.warns(pma.EvaluationWarning, match="1 of 2 measurement.*first row 1 of x, were told before"):
         one.tell(POOL.loc[[one.ask().index[0], asked.index[1]]], [1.0, y[asked.index[1]]])
     assert len(one.y) == 9
+
+
+def test_a_truth_value_is_no_row():
+    one = learner()
+    before = one.y.copy()
+    with pytest.raises(ValueError, match="row must be from 0"):
+        one.correct(True, 99.0)
+    assert_array_equal(one.y, before)
+
+
+def test_the_only_point_of_a_run_without_data_may_have_failed():
+    one = pma.Learner(None, "maximum", bounds=[(0, 1)], random_seed=0)
+    with pytest.raises(ValueError, match="no measurement to correct"):
+        one.correct(0, 1.0)
+    one.tell([0.5], 1.0)
+    one.correct(0, np.nan)
+    assert len(one.y) == 0
+    assert one.ask().shape == (1, 1)
+
+
+def test_a_first_design_that_may_repeat_does_not_ask_one_row_for_ever():
+    rows = np.array([0, 0.01, 0.02, 0.03, 1.0])[:, None]
+    one = pma.Learner(None, "maximum", pool=rows, repeat=True, random_seed=0)
+    asked = []
+    for _ in range(12):
+        x = one.ask()
+        asked.append(float(x[0, 0]))
+        one.tell(x, np.nan if x[0, 0] == 1 else np.sin(x[0, 0]))
+    assert len({*asked}) > 2
+    assert len(one.y) > 3
+
+
+def test_models_that_join_have_the_order_of_inputs():
+    box = {"heat": (0, 1), "acid": (0, 1)}
+    some = [pma.composite_gp(POOL[:4], y[:4], e, bounds=box) for e in ("SE", "LIN")]
+    one = pma.Learner(some, "model", pool=POOL, random_seed=1)
+    swapped = pma.composite_gp(SWAPPED[:4], y[:4], "RQ", bounds={"acid": (0, 1), "heat": (0, 1)})
+    with pytest.raises(ValueError, match=r"order of the others, \['heat', 'acid'\]"):
+        one.add_model(swapped)
+
+
+def test_a_model_with_all_the_prior_weight_cannot_leave():
+    box = {"heat": (0, 1), "acid": (0, 1)}
+    some = [pma.composite_gp(POOL[:4], y[:4], e, bounds=box) for e in ("SE", "LIN", "RQ")]
+    one = pma.Learner(some, "model", pool=POOL, prior=[1, 0, 0], random_seed=1)
+    with pytest.raises(ValueError, match="all models but 'SE' have a prior weight of 0"):
+        one.remove_model("SE")
+
+
+def test_modes_are_searched_anew_after_a_correction_and_when_points_are_half_as_many_again():
+    """Modes that are only followed fall behind."""
+    rng = np.random.default_rng(0)
+    box = [(0, 1)] * 5
+    X, w = rng.random((8, 5)), rng.normal(size=5)
+    one = pma.Learner(
+        pma.embedding_gp(X, np.sin(4 * (X - 0.5) @ w), n_components=1, bounds=box),
+        bounds=box,
+        inference="laplace",
+        criterion="random",
+        random_seed=0,
+    )
+    for _ in range(5):
+        x = one.ask()
+        one.tell(x, np.sin(4 * (x - 0.5) @ w))
+    assert one.fit
+    (track,) = one._run.subject.tracks.values()
+    assert track.last_search == 13
+    assert track.anew().last_search < 0
+
+
+def test_a_plot_of_a_run_with_points_left_out_marks_the_rows_of_its_fit():
+    X = np.linspace(0, 1, 9)[:, None]
+    gpm = pma.ard_gp(X, np.sin(5 * X[:, 0]), bounds=[(0, 1)])
+    one = pma.Learner(gpm, "function", bounds=[(0, 1)], max_points=10, random_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pma.PointsLeftOutWarning)
+        x = one.ask(3)
+        one.tell(x, np.sin(5 * x[:, 0]))
+        pma.plots.plot(one)

@@ -464,3 +464,9 @@ def test_bad_thresholds(epsilon, delta):
 def test_bad_thresholds_of_a_run_are_told_as_plain_numbers():
     with pytest.raises(ValueError, match=r"got 0\.5 and 5$"):
         learner().run(lambda x: 0.0, 1, progressbar=False, until=(0.5, 5))
+
+
+@pytest.mark.parametrize("until", [(0.5, 5), -1, np.nan])
+def test_bad_thresholds_of_a_run_are_told_before_anything_is_measured(until):
+    with pytest.raises(ValueError, match="epsilon must be"):
+        learner().run(lambda x: pytest.fail("measured"), 1, progressbar=False, until=until)

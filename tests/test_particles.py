@@ -424,6 +424,38 @@ def test_particles_that_have_not_followed_are_doubtful():
     assert fit.diagnostics["lag"] > 1
 
 
+def without_noise(n, seed, D=5):
+    """An embedding of a function without noise: its mode is narrow, and shows when hardly any noise is left."""
+    rng = np.random.default_rng(seed)
+    X, w = rng.random((n, D)), rng.normal(size=D)
+    return pma.embedding_gp(X, np.sin(4 * (X - 0.5) @ w), n_components=1, bounds=[(0, 1)] * D)
+
+
+@pytest.mark.slow
+def test_a_narrow_mode_that_all_particles_have_missed_is_found_from_the_best():
+    """By annealing alone the evidence is 110 nats too low, with an error of 0.3."""
+    rng = np.random.default_rng(10)
+    n, D = int(rng.choice([20, 25, 30])), 5
+    X, w = rng.random((n, D)), rng.normal(size=D)
+    gpm = pma.embedding_gp(X, np.sin(4 * (X - 0.5) @ w), n_components=1, bounds=[(0, 1)] * D)
+    annealed = pma.fit_smc(gpm, random_seed=1, progressbar=False)
+    if annealed.log_evidence < 0:
+        assert annealed.has_missed_a_mode
+    # The function is reproduced nearly exactly.
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    X_new = rng.random((100, D))
+    error = pma.predict(fit, X_new).f_mean.to_numpy() - np.sin(4 * (X_new - 0.5) @ w)
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
+@pytest.mark.parametrize("seed", [4, 8])
+def test_a_singular_lengthscale_is_passed_over(seed):
+    """On the way to the most probable lengthscale K may be singular, as where there is no noise."""
+    fit = pma.fit_laplace(without_noise(30, seed), random_seed=0, progressbar=False)
+    assert np.isfinite(fit.log_evidence)
+
+
 def test_particles_in_equilibrium_do_not_lag():
     for seed in range(5):
         fit = pma.fit_smc(pma.ard_gp(*data(12, D=2, seed=seed)), random_seed=seed, progressbar=False)

@@ -104,8 +104,12 @@ class FirstDesign:
             return candidates.choose(None, *known, rng)
         if isinstance(candidates, Box):
             return Choice(left[0], -1, np.nan)
-        nearest = candidates.choose(_Nearness(left[0], self.width), *known, rng)
-        return nearest._replace(score=np.nan)
+        for row in left:
+            nearest = candidates.choose(_Nearness(row, self.width), *known, rng)
+            # Where points may be repeated, one that is known stands for another row.
+            if not any(np.array_equal(nearest.x, one.x) for part in known for one in part):
+                return nearest._replace(score=np.nan)
+        return candidates.choose(None, *known, rng)
 
 
 class _Nearness(Scorer):

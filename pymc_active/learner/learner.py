@@ -35,7 +35,7 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
+from pymc_active.support.tables import read_inputs, read_numbers, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
 
 # Rows and inputs of a summary: the last ones told.
@@ -424,6 +424,7 @@ class Learner(Summarized):
         questions.
         """
         count("n", n, least=0)
+        limits = None if until is None else _read_until(until)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
@@ -434,7 +435,7 @@ class Learner(Summarized):
                 if save_to is not None:
                     self.save(save_to)
                 advance()
-                if until is not None and self.stop(*np.atleast_1d(until)):
+                if limits is not None and self.stop(*limits):
                     return
 
     def save(self, path: str | os.PathLike) -> None:
@@ -533,8 +534,7 @@ class Learner(Summarized):
         ----------
         .. [1] Wilson (2024), Stopping Bayesian optimization with probabilistic regret bounds.
         """
-        if not epsilon >= 0 or not 0 < delta < 1:
-            raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {epsilon:g} and {delta:g}")
+        epsilon, delta = _read_until((epsilon, delta))
         # Equal values do not tell how much y varies.
         if isinstance(self._run.subject, FirstDesign) or not np.ptp(self.y):
             return False
@@ -579,3 +579,13 @@ class Learner(Summarized):
         self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)
+
+
+def _read_until(until: Any) -> tuple[float, float]:
+    """Epsilon and delta, checked before anything is measured."""
+    numbers = read_numbers(until, "until").reshape(-1).tolist()
+    epsilon, delta = (*numbers, 0.05)[:2] if 1 <= len(numbers) <= 2 else (np.nan, np.nan)
+    if not epsilon >= 0 or not 0 < delta < 1:
+        shown = " and ".join(f"{number:g}" for number in numbers) or "no number"
+        raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {shown}")
+    return epsilon, delta

@@ -198,6 +198,9 @@ class FollowedModels:
         if self.explore_every and gpm.expression is None:
             raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
         check_labels([*self.tracks, label])
+        inputs = next(iter(self.models.values())).inputs
+        if gpm.inputs != inputs and {*gpm.inputs} == {*inputs}:
+            raise ValueError(f"a model must have its inputs in the order of the others, {inputs}; got {gpm.inputs}")
         check_distinct(self.models | {label: gpm})
         track = Track(gpm, self.inference, _stream(label), self.max_points)
         return replace(self, tracks={**self.tracks, label: track})
@@ -208,7 +211,10 @@ class FollowedModels:
             raise ValueError(f"there is no model {label!r}; the models are {list(self.tracks)}")
         if len(self.tracks) <= 2:
             raise ValueError("a learner of several models needs at least two, so none of these can leave")
-        return replace(self, tracks={known: track for known, track in self.tracks.items() if known != label})
+        stay = [known for known in self.tracks if known != label]
+        if self.prior is not None and not any(self.prior.get(known, 1.0) for known in stay):
+            raise ValueError(f"all models but {label!r} have a prior weight of 0, so it cannot leave")
+        return replace(self, tracks={known: self.tracks[known] for known in stay})
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""

@@ -106,11 +106,13 @@ class Run:
             if np.sum(called == row) != 1:
                 raise ValueError(f"{np.sum(called == row)} points told have the label {row!r}: pass a row of learner.X")
             row = self.n_start + int(np.argmax(called == row))
-        if not isinstance(row, int | np.integer) or not 0 <= row < len(values):
+        if not len(values):
+            raise ValueError("there is no measurement to correct yet")
+        if not isinstance(row, int | np.integer) or isinstance(row, bool) or not 0 <= row < len(values):
             raise ValueError(f"row must be from 0 to {len(values) - 1}, of learner.X; got {row!r}")
         values[row] = y
         if np.isnan(y):
-            if len(values) == 1:
+            if len(values) == 1 and not isinstance(self.subject, FirstDesign):
                 raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
             X, values, ledger = np.delete(X, row, axis=0), np.delete(values, row), ledger.fail(int(row))
         # Other fits followed from the old value.

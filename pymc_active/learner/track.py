@@ -18,7 +18,7 @@ from pymc_active.particles.choose import choose
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
 
-# Points told between full mode searches of one model; in between its modes are followed.
+# Points told between full mode searches of one model, or half as many as there were; in between its modes are followed.
 _SEARCH_EVERY = 15
 # Share of ``max_points`` that is chosen at a time: the points told next are added.
 _CHOSEN = 0.9
@@ -82,7 +82,7 @@ class Track:
 
     def anew(self) -> Track:
         """The track without its last fit, from which the next one would follow."""
-        return replace(self, last=None, rows=None, n_seen=0)
+        return replace(self, last=None, last_search=-_SEARCH_EVERY, rows=None, n_seen=0)
 
     @property
     def renew(self) -> partial[ParticleFit]:
@@ -101,11 +101,12 @@ class Track:
         return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.X[self.rows], self.gpm.y[self.rows])
 
     def _follow_modes(self, rng: np.random.Generator, executor: Executor | None, anew: bool) -> Track:
-        """Follow the modes; every 15 points search them anew."""
+        """Follow the modes; every 15 points, or with few when there are half as many again, search them anew."""
         n = len(self.gpm.y)
         if not self.gpm.shapes:
             return replace(self, last=fit_laplace(self.gpm, optimize=False))
-        is_full, is_small = anew or n - self.last_search >= _SEARCH_EVERY, n < _SMALL
+        wanted = min(_SEARCH_EVERY, max(self.last_search, 0) // 2 + 1)
+        is_full, is_small = anew or n - self.last_search >= wanted, n < _SMALL
         fit = fit_laplace(
             self.gpm,
             start=cast("LaplaceFit | None", self.last),

@@ -17,7 +17,7 @@ from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
-from pymc_active.particles.particle_fit import LARGE_LAG, ParticleFit, default_particles
+from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
@@ -73,7 +73,8 @@ def fit(
         modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
         these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. So it
         does where annealed particles have not followed the posterior, as where data are far from what the priors
-        expect, or leave its evidence uncertain by half a nat. A run for an embedding of which few families are left is
+        expect; where climbing from the best leads to a mode that all have missed, as of an embedding without noise; or
+        where they leave the evidence uncertain by half a nat. A run for an embedding of which few families are left is
         repeated, or, with two points for each parameter, mixed with draws annealed from around modes. With many data,
         where SMC is expensive, draws around the modes suffice if importance sampling confirms them. The choice depends
         on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
@@ -212,10 +213,12 @@ def choose(
     if not hides and cost <= (_MOST if is_embedding else cheap):
         annealed = smc("SMC is cheap for so few data")
         d, is_unsure = annealed.diagnostics, annealed.log_evidence_error > _UNSURE
-        is_behind = d["lag"] > _LAG
+        # With fewer points than parameters no mode is narrow.
+        may_miss = is_embedding and len(posterior.y) >= posterior.n_parameters
+        is_behind = d["lag"] > _LAG or (may_miss and annealed.has_missed_a_mode)
         if not (is_behind or (annealed.has_lost_families if is_embedding else d["warnings"] or is_unsure)):
             return annealed
-        if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters and d["lag"] < LARGE_LAG:
+        if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters and not is_behind:
             reason = "SMC was uncertain, so a second run was mixed in by evidence"
             return annealed.mixed(smc(reason), rng, reason, is_repeated=True)
         reason = "SMC was uncertain, so draws around searched modes were mixed in by evidence"

@@ -36,12 +36,12 @@ from pymc_active.support.threads import one_blas_thread
 _OF_MODES = frozenset(
     ("point", "constrained_point", "theta", "log_posterior", "gradient", "hessian", "covariance", "modes", "best")
 )
-# Modes are searched from so many particles, the best of each family.
-_CLIMBS = 8
+# Modes are searched from so many particles, the best of each family; and from fewer to see whether all have missed one.
+_CLIMBS, _FEW_CLIMBS = 8, 2
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
 _FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # Nats by which annealed particles may be behind until this is told.
-LARGE_LAG = 1.0
+_LARGE_LAG = 1.0
 # When points are added: effective shares below which particles are moved, and drawn anew, which with many points takes
 # fewer evaluations than moving; trajectories of a move.
 _MOVE, _RENEW, _MOVES = 0.5, 0.1, 3
@@ -179,12 +179,25 @@ class ParticleFit(Fit):
     @cached_property
     def modes_found(self) -> LaplaceFit:
         """The modes that the particles lead to; see :func:`find_modes`."""
+        return self._climbed(_CLIMBS)
+
+    @property
+    def has_missed_a_mode(self) -> bool:
+        """Whether climbing from the best particles leads to a mode that has more of the posterior than all of them.
+
+        So narrow a mode as that of an embedding without noise shows only when its noise has been taken away.
+        """
+        found, error = self._climbed(_FEW_CLIMBS), self.log_evidence_error
+        return found.log_evidence > self.log_evidence + _MISSED + (_ERRORS * error if np.isfinite(error) else 0.0)
+
+    def _climbed(self, most: int) -> LaplaceFit:
+        """The modes that so many particles lead to at most."""
         swarm, posterior = self.swarm, self.swarm.space.posterior
         order = np.argsort(-self._densities, kind="stable")
         _, first = np.unique(swarm.families[order], return_index=True)
         # A search may not start where K is so nearly singular that its density is zero.
         sound = (z for z in swarm.z[order[np.sort(first)]] if np.isfinite(posterior.value(z)))
-        starts = swarm.space.lift(np.stack(list(islice(sound, _CLIMBS)) or [swarm.z[order[0]]]))
+        starts = swarm.space.lift(np.stack(list(islice(sound, most)) or [swarm.z[order[0]]]))
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
         with one_blas_thread():
             found = search_and_expand(task)
@@ -232,7 +245,7 @@ class ParticleFit(Fit):
     def has_lost_families(self) -> bool:
         """Whether so few families are left that another run may differ."""
         d = self.diagnostics
-        is_behind = d.get("lag", 0.0) > LARGE_LAG
+        is_behind = d.get("lag", 0.0) > _LARGE_LAG
         return d["n_families"] < _FEW_FAMILIES or is_behind or not self.log_evidence_error <= LARGE_ERROR
 
     def __getattr__(self, name: str) -> Any:
@@ -437,7 +450,7 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
             f"the particles descend from {left} of {d['n_particles']} first draws, so they may miss other "
             f"explanations of the data {longer}"
         )
-    if d.get("lag", 0.0) > LARGE_LAG:
+    if d.get("lag", 0.0) > _LARGE_LAG:
         doubts.append(
             "the data are far from what the priors expect, and the particles have not followed: the evidence is too "
             "low, and predictions may be wrong (give bounds, or a y_scale, or priors in the units of the data)"

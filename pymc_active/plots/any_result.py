@@ -115,7 +115,12 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     if isinstance(learner.fit, ModelAverage) and (learner.learn == "model" or not has_map):
         return plot_model_posterior(learner.model_history, **keywords)
     if "X" not in keywords:
-        keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
+        if isinstance(learner.fit, Fit) and learner.fit.n_left_out:
+            # Some points only, in another order.
+            told = (learner.fit.X[:, None] == learner.X[learner.n_start :]).all(2).any(1)
+            keywords = {"highlight": np.flatnonzero(told)} | keywords
+        else:
+            keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
     if isinstance(learner.fit, Fit) and learner.gpm.embedding:
         return plot_embedding(learner.fit, **keywords)
     if has_map:

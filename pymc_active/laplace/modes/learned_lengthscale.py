@@ -15,10 +15,13 @@ from scipy.optimize import minimize_scalar
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import EmbeddingPosterior
+from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.posterior.prior import GaussianPrior
 
 # Prior sds to look on either side of the prior mean, how exactly, and the prior sd of a lengthscale that is given.
 _WITHIN, _EXACTLY, _GIVEN = 2.5, 0.1, 1e-3
+# Loss of a lengthscale with which K is singular; a number, for parabolas.
+_IMPOSSIBLE = 1e10
 
 
 def learns_lengthscale(posterior: object) -> bool:
@@ -51,11 +54,17 @@ class GivenLengthscale:
         return theta
 
     def most_probable(self, mode: np.ndarray, modes_at: Callable[[float, list[np.ndarray]], list[Expansion]]) -> float:
-        """Log of the lengthscale with the highest Laplace evidence times prior; follows a mode theta (P,)."""
+        """Log of the lengthscale with the highest Laplace evidence times prior; follows a mode theta (P,).
+
+        With other lengthscales than that of the mode, the prior's mean, K may be singular.
+        """
 
         def loss(u: float) -> float:
             value = self.mean + self.sd * u
-            return 0.5 * u**2 - modes_at(value, [self.start(mode, value)])[0].log_evidence
+            try:
+                return 0.5 * u**2 - modes_at(value, [self.start(mode, value)])[0].log_evidence
+            except NoFiniteStartError:
+                return _IMPOSSIBLE
 
         found = minimize_scalar(loss, bounds=(-_WITHIN, _WITHIN), method="bounded", options={"xatol": _EXACTLY})
-        return self.mean + self.sd * float(found.x)
+        return self.mean + self.sd * float(found.x) if found.fun < _IMPOSSIBLE else self.mean
