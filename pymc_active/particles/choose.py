@@ -46,6 +46,8 @@ _NARROW = 2
 # Nats by which annealed particles may be behind, and the error of their log evidence, until a search of modes, which is
 # cheap then, is asked.
 _LAG, _UNSURE = 0.05, 0.5
+# Embeddings with many points lag a little, and are right.
+_LAG_OF_EMBEDDINGS = 1.0
 # The least that max_points may be.
 _FEWEST_POINTS = 10
 
@@ -215,7 +217,8 @@ def choose(
         d, is_unsure = annealed.diagnostics, annealed.log_evidence_error > _UNSURE
         # With fewer points than parameters no mode is narrow.
         may_miss = is_embedding and len(posterior.y) >= posterior.n_parameters
-        is_behind = d["lag"] > _LAG or (may_miss and annealed.has_missed_a_mode)
+        is_behind = d["lag"] > (_LAG_OF_EMBEDDINGS if is_embedding else _LAG)
+        is_behind = is_behind or (may_miss and annealed.has_missed_a_mode)
         if not (is_behind or (annealed.has_lost_families if is_embedding else d["warnings"] or is_unsure)):
             return annealed
         if is_embedding and len(posterior.y) < _NARROW * posterior.n_parameters and not is_behind:

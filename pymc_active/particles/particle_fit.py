@@ -21,7 +21,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.search import SearchTask
-from pymc_active.laplace.modes.task import search_and_expand
+from pymc_active.laplace.modes.task import evidence_nearby, search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
@@ -36,8 +36,8 @@ from pymc_active.support.threads import one_blas_thread
 _OF_MODES = frozenset(
     ("point", "constrained_point", "theta", "log_posterior", "gradient", "hessian", "covariance", "modes", "best")
 )
-# Modes are searched from so many particles, the best of each family; and from fewer to see whether all have missed one.
-_CLIMBS, _FEW_CLIMBS = 8, 2
+# Modes are searched from so many particles, the best of each family.
+_CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
 _FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
 # Nats by which annealed particles may be behind until this is told.
@@ -179,29 +179,28 @@ class ParticleFit(Fit):
     @cached_property
     def modes_found(self) -> LaplaceFit:
         """The modes that the particles lead to; see :func:`find_modes`."""
-        return self._climbed(_CLIMBS)
-
-    @property
-    def has_missed_a_mode(self) -> bool:
-        """Whether climbing from the best particles leads to a mode that has more of the posterior than all of them.
-
-        So narrow a mode as that of an embedding without noise shows only when its noise has been taken away.
-        """
-        found, error = self._climbed(_FEW_CLIMBS), self.log_evidence_error
-        return found.log_evidence > self.log_evidence + _MISSED + (_ERRORS * error if np.isfinite(error) else 0.0)
-
-    def _climbed(self, most: int) -> LaplaceFit:
-        """The modes that so many particles lead to at most."""
         swarm, posterior = self.swarm, self.swarm.space.posterior
         order = np.argsort(-self._densities, kind="stable")
         _, first = np.unique(swarm.families[order], return_index=True)
         # A search may not start where K is so nearly singular that its density is zero.
         sound = (z for z in swarm.z[order[np.sort(first)]] if np.isfinite(posterior.value(z)))
-        starts = swarm.space.lift(np.stack(list(islice(sound, most)) or [swarm.z[order[0]]]))
+        starts = swarm.space.lift(np.stack(list(islice(sound, _CLIMBS)) or [swarm.z[order[0]]]))
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
         with one_blas_thread():
             found = search_and_expand(task)
         return LaplaceFit(self.gpm, (self.X, self.y), found.expansions, found.search)
+
+    @property
+    def has_missed_a_mode(self) -> bool:
+        """Whether climbing from the best particle leads to a mode that has more of the posterior than all particles.
+
+        So narrow a mode as that of an embedding without noise shows only when its noise has been taken away.
+        """
+        swarm, error = self.swarm, self.log_evidence_error
+        task = SearchTask(swarm.space.source, self.gpm.embedding_slice, [self.center], 0, 0, 0)
+        with one_blas_thread():
+            found = evidence_nearby(task)
+        return found > self.log_evidence + _MISSED + (_ERRORS * error if np.isfinite(error) else 0.0)
 
     def to_dataset(self) -> xr.Dataset:
         """The particles in the coordinates of their space, and the number of points that they have seen."""

@@ -38,6 +38,10 @@ class GivenLengthscale:
         self._posterior, self._index = posterior, posterior.log_lengthscale
         self.mean, self.sd = float(posterior.prior.mean[self._index]), float(posterior.prior.sd[self._index])
 
+    def of(self, theta: np.ndarray) -> float:
+        """The logarithm of the lengthscale at theta (P,)."""
+        return float(theta[self._index])
+
     def posterior(self, log_lengthscale: float) -> EmbeddingPosterior:
         """The posterior with a prior that leaves the lengthscale no room."""
         prior, given = self._posterior.prior, copy(self._posterior)

@@ -78,6 +78,19 @@ def search_and_expand(
     return found._replace(expansions=expansions)
 
 
+def evidence_nearby(task: SearchTask) -> float:
+    """Laplace's log evidence at the modes that the starts lead to: of an embedding roughly, at their lengthscale."""
+    posterior, cost = task.posterior, 0.0
+    if learns_lengthscale(posterior):
+        given = GivenLengthscale(posterior)  # type: ignore[arg-type]
+        value = given.of(task.starts[0])
+        task, cost = task._replace(posterior=given.posterior(value)), 0.5 * ((value - given.mean) / given.sd) ** 2
+    try:
+        return _search(task, Work()).expansions[0].log_evidence - cost
+    except NoFiniteStartError:
+        return -np.inf
+
+
 def _search(task: SearchTask, work: Work) -> FoundModes:
     if int(task.n_restarts) != task.n_restarts or task.n_restarts < 0:
         raise ValueError(f"n_restarts must be a whole number from 0; got {task.n_restarts!r}")
