@@ -249,6 +249,16 @@ def indices() -> str:
     return markdown([*header, "totals' medians less exact"], rows)
 
 
+def group_tests() -> str:
+    rows = []
+    for name, r in load("../outside/results/group_tests")["results"].items():
+        counts = [f"{r['right']:.2f}", f"{r['missed']:.1f}", f"{r['extra']:.1f}"]
+        costs = [f"{r['evaluations']:.0f}", f"{r['most evaluations']}", f"{r['CPU seconds']:.2g}"]
+        rows.append([*name.split(", "), str(r["runs"]), *counts, *costs])
+    header = ["function, of inputs", "search", "runs", "exactly right", "inputs missed", "too many"]
+    return markdown([*header, "evaluations, median", "most", "CPU s"], rows)
+
+
 def gpss() -> str:
     rows = []
     for r in load("../outside/results/gpss")["results"]["methods"]:
@@ -517,6 +527,7 @@ TABLES = (
         pools,
         checks,
         indices,
+        group_tests,
         gpss,
         gpss_series,
         series,
