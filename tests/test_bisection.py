@@ -166,7 +166,8 @@ def test_p_values_of_pairs_without_effect_are_uniform():
         assert abs(np.mean(np.array(p) <= level) - level) < 4 * np.sqrt(level * (1 - level) / 400)
 
 
-def test_the_share_of_others_is_their_total_index():
+@pytest.mark.parametrize("n_values", [1, 2])
+def test_the_share_of_others_is_their_total_index(n_values):
     """Of uniform pairs that differ in the second and third input only; two standard errors more are rarely below it."""
     coefficients, sd = np.array([2.0, 0.5, 0.3]), 0.3
     exact = (coefficients[1:] ** 2).sum() / (coefficients**2).sum()
@@ -175,8 +176,12 @@ def test_the_share_of_others_is_their_total_index():
     for _ in range(200):
         a, b = rng.random((2, 60, 3))
         b[:, 0] = a[:, 0]
-        y = np.repeat(np.stack([a @ coefficients, b @ coefficients], 1), 2, axis=1)
-        shares.append(Bisection(3, [], rng)._share((y + rng.normal(0, sd, y.shape)).tolist()))
+        y = np.repeat(np.stack([a @ coefficients, b @ coefficients], 1), n_values, axis=1)
+        search = Bisection(3, [], rng)
+        for one, other in rng.normal(0, sd, (60, 2)):
+            search._enter(values := [], one)
+            search._enter(values, other)
+        shares.append(search._share((y + rng.normal(0, sd, y.shape)).tolist()))
     estimates, most = np.array(shares).T
     assert abs(estimates.mean() - exact) < 0.1 * exact
     assert np.mean(most > exact) > 0.85
@@ -228,6 +233,24 @@ def test_a_surprise_is_tried_again_with_new_pairs(monkeypatch, later, shows_noth
     monkeypatch.setattr(Bisection, "_p_value", lambda self, pairs: next(p_values))
     result = hds(lambda X: rng.normal(size=len(X)), 5, random_seed=0)
     assert (not result.contradicted, result.check.n_shown, list(p_values)) == (shows_nothing, 128, [])
+
+
+@pytest.mark.parametrize(("f", "active"), FUNCTIONS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_faint_noise_costs_little(f, active):
+    """Of the 64 values of the last pairs none comes twice; with more noise all do."""
+    n = {}
+    for sd in (0, 1e-4, 0.05):
+        learner = HDSLearner(100, random_seed=1, **BOX)
+        learner.run(noisy(f, sd))
+        assert learner.recommend() == active
+        n[sd] = HDSResult(learner).n_evaluations
+    assert n[0] < n[1e-4] < n[0.05] - 64
+    assert n[1e-4] < n[0] + 8 * len(active) + 40
+
+
+def test_single_values_and_pairs_of_values_are_compared_as_single_ones():
+    fair = Bisection(3, [], np.random.default_rng(0))._fair([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0], [np.nan, 7.0]])
+    assert_allclose(fair, [[[1], [3]], [[5], [6]]])
 
 
 def test_the_bound_is_that_of_its_pairs():

@@ -3,8 +3,9 @@
 Two points differ in all inputs not found yet. If f differs, so it does between one of them and the point that has half
 of these inputs from each, or between that and the other: in the end a single input is left, and f differs with it. No
 smoothness, no scales and no tie can mislead this; inputs that change f together are found as well. Without noise an
-input takes about log₂ D evaluations. With noise every difference is measured as often as it must be, and a single
-input counts once new measurements confirm it. The search ends when many pairs in a row show nothing that is left.
+input takes about log₂ D evaluations. With noise every difference is measured as often as it must be, once where single
+values show whatever matters, and a single input counts once new measurements confirm it. The search ends when many
+pairs in a row show nothing that is left.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hashlib import blake2b
 from itertools import count
 
 import numpy as np
+from scipy.special import chdtri
 
 Points = Generator[np.ndarray, np.ndarray, None]
 
@@ -24,6 +26,8 @@ _REPEATED = 4
 _DIGITS, _ROUNDING = 4e-15, 1e-9
 # Standard errors at which a difference is worth following, and at which a single input is believed.
 _FOLLOWED, _BELIEVED = 3.0, 4.0
+# Standard errors, of the two values at each end, at which these are enough: a t with two degrees of freedom.
+_CLEAR = 20.0
 # With noise, measurements of a point on the way to an input, and most of each end where a single input is confirmed.
 _FEWEST, _MOST, _MOST_AT_ENDS = 4, 16, 32
 # Pairs that must show nothing at the end.
@@ -41,7 +45,7 @@ class _FailedError(Exception):
     """A point has no value."""
 
 
-# Two points, and four fair values, two of each; none without noise.
+# Two points, and as many fair values of each: two, one if noise is faint, none without noise.
 _Pair = tuple[np.ndarray, np.ndarray, list[float]]
 
 
@@ -67,6 +71,8 @@ class Bisection:
         self._unsure: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._is_noisy = False
         self._squares, self.freedom = 0.0, 0
+        # Whether single values of pairs have left a doubt.
+        self._is_doubtful = False
         # Different values, sorted, and the number of all.
         self._levels: list[float] = []
         self._n_values = 0
@@ -125,6 +131,20 @@ class Bisection:
         """Of the noise, pooled over all repeats; 0 if these agree."""
         return self._squares / self.freedom if self._is_noisy else 0.0
 
+    @property
+    def _is_faint(self) -> bool:
+        """Whether noise is so small that all differences which cannot be seen in single values are negligible."""
+        if not self._is_noisy or self._is_doubtful:
+            return False
+        # A few penalties must not make it faint.
+        variance = np.clip(self._levels, *np.quantile(self._levels, (0.05, 0.95))).var()
+        return bool(self._most_noise * _FOLLOWED**2 < _NEGLIGIBLE * variance)
+
+    @property
+    def _most_noise(self) -> float:
+        """What its variance is below, with 99 %."""
+        return self._squares / float(chdtri(self.freedom, 0.99))
+
     def _rounding(self, size: float) -> float:
         """Differences that rounding makes of values of a size; a penalty elsewhere must not hide what happens here."""
         levels = self._levels
@@ -133,7 +153,8 @@ class Bisection:
 
     def _error(self, n: int, m: int) -> float:
         """Standard error of a difference of means of noisy values."""
-        return float(np.sqrt(self.noise_variance * (1 / n + 1 / m)))
+        noise = self._most_noise if self._is_faint else self.noise_variance
+        return float(np.sqrt(noise * (1 / n + 1 / m)))
 
     def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         """Of f between two points, in size, and its standard error.
@@ -172,11 +193,18 @@ class Bisection:
                 self._forget()
                 continue
             pairs.append(pair)
+            if not self._is_faint:
+                # Single values are no measure of the noise.
+                pairs = [pair for pair in pairs if len(pair[2]) != 2]
             if len(pairs) < wanted:
                 continue
             values = [y for _, _, y in pairs]
             self.p_value, self.share_of_others = self._p_value(values), self._share(values)
             self.n_shown = len(pairs)
+            if self._is_faint and not self._is_negligible:
+                self._is_doubtful, pairs = True, []
+                self._forget()
+                continue
             is_longest = wanted >= _LONGEST * _PAIRS
             if self.p_value > _LIKELY or self._is_negligible:
                 break
@@ -200,17 +228,18 @@ class Bisection:
         self.is_finished = True
 
     def _new_pair(self, kind: int) -> Generator[np.ndarray, np.ndarray, _Pair]:
-        """A pair and its first values: with noise, two new ones at each end."""
+        """A pair and its first values: with noise, new ones at each end."""
         a, b = self._draw_pair(kind)
         if not self._is_noisy:
             yield from self._measure([a, b], 1)
             return a, b, []
         # Old values, for which a point was chosen, are no fair sample; corners of few inputs come again.
         fair: list[float] = []
+        n = 1 if self._is_faint else 2
         for x in (a, b):
             before = len(self._of(x))
-            yield from self._measure([x], before + 2)
-            fair += self._of(x)[before : before + 2]
+            yield from self._measure([x], before + n)
+            fair += self._of(x)[before : before + n]
         return a, b, fair
 
     def _follow(self, pair: _Pair, n: int) -> Generator[np.ndarray, np.ndarray, bool]:
@@ -219,7 +248,7 @@ class Bisection:
         before = len(self.found), self._is_noisy
         if n == _FEWEST and not self._is_followed(a, b):
             return False
-        if self._is_noisy:
+        if self._is_noisy and not self._is_faint:
             yield from self._measure([a, b], n)
         if self._is_followed(a, b):
             yield from self._bisect(a, b, self._rng.permutation(np.flatnonzero(a != b)))
@@ -255,7 +284,8 @@ class Bisection:
             return
         if self._is_noisy:
             size, error = self._difference(a, b)
-            n = int(np.clip(np.ceil(2 * self.noise_variance * (_BELIEVED / max(size, error)) ** 2), 2, _MOST))
+            n = int(np.ceil(2 * self.noise_variance * (_BELIEVED / max(size, error)) ** 2))
+            n = int(np.clip(n, 1 if self._is_faint else 2, _MOST))
             yield from self._measure([a, b], n)
         else:
             n = 1
@@ -274,7 +304,7 @@ class Bisection:
         n = 1
         if self._is_noisy:
             # A few readings that were rounded, or counts, agree by chance.
-            n = 8 if len(self._levels) < self._n_values / 2 else 4
+            n = 8 if len(self._levels) < self._n_values / 2 else 2 if self._is_faint else 4
         while True:
             yield from self._measure([a], first[0] + n)
             yield from self._measure([b], first[1] + n)
@@ -287,8 +317,10 @@ class Bisection:
             size = abs(new[0].mean() - new[1].mean())
             # The noise here may be larger than elsewhere.
             local = np.sqrt(sum(y.var(ddof=1) / len(y) for y in new))
-            error = max(self._error(len(new[0]), len(new[1])), local)
-            if size > _BELIEVED * error:
+            error = self._error(len(new[0]), len(new[1]))
+            is_clear = n > 2 or (local < _BELIEVED * error and size > _CLEAR * local)
+            error = max(error, local)
+            if is_clear and size > _BELIEVED * error:
                 return True
             if size < error or n >= _MOST_AT_ENDS:
                 return False
@@ -301,19 +333,25 @@ class Bisection:
             if not (yield from self._is_confirmed(a, b)):
                 self.found.remove(i)
 
+    def _fair(self, values: list[list[float]]) -> np.ndarray:
+        """As many of each end of all pairs, (pairs, 2, n), but of those that failed."""
+        n = min(map(len, values)) // 2
+        y = np.array([[y[:n], y[len(y) // 2 :][:n]] for y in values])
+        return y[np.isfinite(y).all((1, 2))]
+
     def _share(self, values: list[list[float]]) -> tuple[float, float] | None:
         """Part of the variance of f that differs between the ends of pairs, and two standard errors more.
 
         Half of the squared difference at two random points is what the inputs in which they differ account for, in
         total; at opposite corners it is more.
         """
-        y = np.array(values)
-        y = y[np.isfinite(y).all(1)]
+        y = self._fair(values)
         if not y.size:
             return None
-        noise = ((y[:, 1] - y[:, 0]) ** 2 + (y[:, 3] - y[:, 2]) ** 2) / 4
-        changes = (((y[:, :2].mean(1) - y[:, 2:].mean(1)) ** 2) - noise) / 2
-        variance = float(y.var()) - float(noise.mean())
+        # Of a difference of means.
+        noise = np.square(np.diff(y)).sum((1, 2)) / 4 if y.shape[2] == 2 else np.full(len(y), 2 * self.noise_variance)
+        changes = (np.square(np.diff(y.mean(2))[:, 0]) - noise) / 2
+        variance = float(y.var()) - float(noise.mean()) * y.shape[2] / 2
         if variance <= 0:
             return None
         mean, error = max(float(changes.mean()), 0.0), float(changes.std(ddof=1) / np.sqrt(len(y)))
@@ -321,10 +359,10 @@ class Bisection:
 
     def _p_value(self, values: list[list[float]]) -> float:
         """That all pairs differ by noise alone, whatever its distribution: by permuting the four values of each."""
-        y = np.array(values)
-        y = y[np.isfinite(y).all(1)]
-        if not y.size:
+        y = self._fair(values)
+        if len(y) == 0 or y.shape[2] < 2:
             return 1.0
+        y = y.reshape(-1, 4)
         total = y.sum(1)
         splits = np.abs(np.stack([2 * (y[:, 0] + y[:, i]) - total for i in (1, 2, 3)]))
         drawn = splits[self._rng.integers(3, size=(_PERMUTATIONS, len(y))), np.arange(len(y))].sum(1)
