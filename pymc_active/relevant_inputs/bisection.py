@@ -34,8 +34,9 @@ _FEWEST, _MOST, _MOST_AT_ENDS = 4, 16, 32
 _PAIRS = 32
 # More are drawn until noise explains them that easily; at most four times as many as without doubt, twice.
 _LIKELY, _LONGEST = 0.2, 4
-# At a p-value below this something is left; it is negligible if it accounts for less than this part of the variance.
-_SURPRISING, _NEGLIGIBLE = 0.01, 0.005
+# At a p-value below this something is left; it is negligible if it accounts for less than this part of the variance,
+# and noise that may hide a quarter of it is faint.
+_SURPRISING, _NEGLIGIBLE, _FAINT = 0.01, 0.005, 0.25
 _PERMUTATIONS = 2000
 # Pairs whose differences, the largest of those that show nothing, are measured more precisely.
 _LARGEST = 4
@@ -133,12 +134,13 @@ class Bisection:
 
     @property
     def _is_faint(self) -> bool:
-        """Whether noise is so small that all differences which cannot be seen in single values are negligible."""
+        """Whether noise is so small that what single values of the last pairs hide is far below what is negligible."""
         if not self._is_noisy or self._is_doubtful:
             return False
         # A few penalties must not make it faint.
         variance = np.clip(self._levels, *np.quantile(self._levels, (0.05, 0.95))).var()
-        return bool(self._most_noise * _FOLLOWED**2 < _NEGLIGIBLE * variance)
+        # Two standard errors of the mean of half their squared differences are half the noise variance.
+        return bool(self._most_noise / 2 < _FAINT * _NEGLIGIBLE * variance)
 
     @property
     def _most_noise(self) -> float:
