@@ -84,6 +84,19 @@ def test_sometimes_is_when_the_points_have_grown_by_half():
     assert [n for n in range(11, 17) if due("sometimes", 5, 10, GOOD, n)] == [15, 16]
 
 
+@pytest.mark.usefixtures("_all_are_worse")
+@pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
+def test_after_a_correction_the_fit_is_verified_anew():
+    run = learner(verify="sometimes")
+    losses = []
+    for y in (run.y[0], run.y[0] + 1):
+        run.correct(0, y)
+        assert run.verification.sizes["n_observations"] == 0
+        assert_allclose(run.fit.y, run.y)
+        losses.append(run.verification.nll_loss.item())
+    assert losses[0] != losses[1]
+
+
 def test_after_a_fit_that_was_replaced_the_next_is_verified():
     assert due("sometimes", 5, 10, BAD, 11)
     assert due(100, 5, 10, BAD, 11)

@@ -385,7 +385,8 @@ class Learner(Summarized):
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
 
-        The model is fitted anew. Points asked for since are not taken back. A ValueError if there is no such row.
+        The model is fitted, and verified, anew. Points asked for since are not taken back. A ValueError if there is no
+        such row.
         """
         self._current.check_data()
         value = read_outputs(np.atleast_1d(y), 1, may_fail=True)[0]

@@ -115,9 +115,11 @@ class Run:
             if len(values) == 1 and not isinstance(self.subject, FirstDesign):
                 raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
             X, values, ledger = np.delete(X, row, axis=0), np.delete(values, row), ledger.fail(int(row))
-        # Other fits followed from the old value.
+        # Other fits followed from the old value, and were verified.
         subject = self.subject.anew() if isinstance(self.subject, FollowedModels) else self.subject
-        return replace(self, ledger=ledger, subject=subject, steps=())._with_data(X, values)
+        verification = Verification(self.verification.every, self.verification.random_seed)
+        run = replace(self, ledger=ledger, subject=subject, verification=verification, steps=())
+        return run._with_data(X, values)
 
     def refitted(self, subject: FollowedModels, fit: Fit | ModelAverage | None = None) -> Self:
         """With other models, and their fit, if it is known."""
