@@ -21,6 +21,7 @@ from pymc_active.learner.verification import PLACES, regret_ratio
 from pymc_active.learner.weighted import expected
 from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.outliers import warn_of_outlier
+from pymc_active.particles.periods import warn_of_period
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
@@ -104,7 +105,7 @@ class Current:
             warn_of_outlier(best, self.outliers)
         if not isinstance(fit, Fit):
             return
-        warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful]
+        warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful, warn_of_period]
         # A slip would call for a map, too.
         if not self.outliers:
             warnings.append(offer_output_map)

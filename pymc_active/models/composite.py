@@ -50,7 +50,7 @@ _PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
 _SLOPE_PRIOR = (np.log(1.4), 1.0)
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
-_KNOWN_PERIOD_SD = 0.01
+KNOWN_PERIOD_SD = 0.01
 # Fewer points show no season anyway; so many cycles are not looked at. Multiple of the largest scaled input at which no
 # location is meant to be.
 _FEW, _CYCLES, _FAR_LOCATION = 8, 500, 5.0
@@ -210,7 +210,7 @@ class _Composite(Blueprint):
                 if kind == "log_period" and known:
                     if len(columns) > 1:
                         raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
-                    prior = (np.log(known[0] / self.x_map.scale[columns[0]]), _KNOWN_PERIOD_SD)
+                    prior = (np.log(known[0] / self.x_map.scale[columns[0]]), KNOWN_PERIOD_SD)
                 dims = ("input",) if kind == "location" and base.name == "LIN" and base.input is None else ()
                 self.parameters.add(f"{kind}_{name}", *prior, *dims)
             # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.

@@ -18,6 +18,7 @@ from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
+from pymc_active.particles.periods import warn_of_period
 from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
@@ -113,6 +114,9 @@ def fit(
     OutputScaleWarning
         If an :class:`OutputMap` makes y more probable by over 12 nats, as of values over orders of magnitude; not by
         ``method="laplace"``.
+    PeriodWarning
+        If the data contradict a known ``period``: another one suits them better by over seven nats, or the posterior is
+        four percent away.
     PointsLeftOutWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
@@ -149,6 +153,7 @@ def fit(
         )
     found = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
+    warn_of_period(found)
     # A slip would call for a map, too.
     if not warn_of_outlier(found):
         offer_output_map(found)

@@ -23,6 +23,7 @@ from pymc_active.kernels.expressions import (
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp, known_periods
+from pymc_active.particles.periods import warn_of_period
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import OutputMap
 from pymc_active.predictions.predict import predict
@@ -217,8 +218,8 @@ def compositional_kernel_search(
         If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or
         if the search was interrupted; then everything fitted before is returned.
     PeriodWarning, ScaleWarning
-        If the data cannot show the known ``period``, or if another season besides makes the best kernel of a series
-        more probable by over five nats (not with a budget); if the data fill less than 2 % of
+        If the data cannot show the known ``period`` or contradict it, or if another season besides makes the best
+        kernel of a series more probable by over five nats (not with a budget); if the data fill less than 2 % of
         ``bounds``.
     OutputScaleWarning
         If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
@@ -367,8 +368,10 @@ def _warn_of_a_sliver(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
 
 
 def _offer_another_season(result: StructureSearch, search: FittedKernels, known: float) -> None:
-    """Warn if one more season, of another period than the known one of all PER, makes the best kernel more probable."""
+    """Warn if the data contradict the known period, or if one more season makes the best kernel more probable."""
     best, keywords = result.best, {**search.fit_keywords, "population": 0, "errors": "warn"}
+    if warn_of_period(best):
+        return
     before = best.gpm.expression
     assert before is not None
     free = composite_gp(search.X, search.y, before + "PER", **{**search.model_keywords, "period": None})

@@ -1,0 +1,71 @@
+"""A period that was told is compared with what the data have."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import pymc_active as pma
+from pymc_active.particles.periods import contradicted_period
+
+X, BOX = 1990 + np.arange(48.0)[:, None] / 12, [(1990, 1994)]
+
+
+def season(period, scale=1.0):
+    """Of two waves, with a trend; ``period`` in months."""
+    phase = 24 * np.pi * (X[:, 0] - 1990) / period
+    noise = np.random.default_rng(0).normal(0, 0.1, len(X))
+    return scale * (np.sin(phase) + 0.5 * np.sin(2 * phase) + 0.3 * (X[:, 0] - 1992) + noise)
+
+
+def fitted(y, expression="LIN + PER", **keywords):
+    gpm = pma.composite_gp(X, y, expression, **{"period": 1, "bounds": BOX, **keywords})
+    return pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+
+
+@pytest.mark.parametrize("months", [7, 13.5, 24])
+def test_a_wrong_period_is_named_in_units_of_the_input(months):
+    assert contradicted_period(fitted(season(months))) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("expression", ["LIN + PER", "SE + PER", "SE + PER0", "LIN + PER * SE"])
+@pytest.mark.parametrize("months", [12, 12.1, 6])
+def test_the_right_period_and_its_half_are_believed(expression, months):
+    assert contradicted_period(fitted(season(months), expression)) is None
+
+
+def test_so_is_what_nobody_told():
+    assert contradicted_period(fitted(season(7), period=None)) is None
+    assert (
+        contradicted_period(pma.fit_laplace(pma.ard_gp(X, season(7), bounds=BOX), random_seed=1, progressbar=False))
+        is None
+    )
+
+
+def test_series_from_the_model_do_not_contradict_it():
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        posterior = pma.composite_gp(X, X[:, 0], "SE + PER", period=1, bounds=BOX, y_scale=None).posterior()
+        theta = posterior.prior.mean + posterior.prior.sd * rng.normal(size=len(posterior.prior.mean))
+        factor = posterior.state(theta).factor
+        assert contradicted_period(fitted(factor.L @ rng.normal(size=len(X)) - factor.residual, "SE + PER")) is None
+
+
+def test_a_fit_a_learner_and_a_search_say_so_once():
+    message = "^the data contradict period=1: another one suits them much better"
+    gpm = pma.composite_gp(X, season(7), "LIN + PER", period=1, bounds=[(1990, 1998)])
+    with pytest.warns(pma.PeriodWarning, match=message) as caught:
+        pma.fit(gpm, random_seed=1, progressbar=False)
+    assert len([one for one in caught if one.category is pma.PeriodWarning]) == 1
+    learner = pma.Learner(gpm, "function", pool=X + 4, random_seed=1)
+    with pytest.warns(pma.PeriodWarning, match=message):
+        assert len(learner.fit.y) == 48
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pma.PeriodWarning)
+        learner.tell(X[:1] + 4, 0.5)
+        assert len(learner.fit.y) == 49
+    # Or the best kernel has no season: then one besides is offered.
+    with pytest.warns(pma.PeriodWarning, match=rf"{message}|a season of period 0\.58\d* besides"):
+        pma.search.compositional_kernel_search(
+            X, season(7), bases=("PER", "LIN"), depth=2, period=1, random_seed=1, progressbar=False
+        )
