@@ -250,13 +250,29 @@ def pretending(doubtful):
 def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
     sound = found.table.isel(model=found.table.level.to_numpy() == 1).sortby("log_evidence", ascending=False)
     sound = list(sound.model.to_numpy())
+    all_doubtful = "all fits within ten nats of the best are doubtful, for example that of {}: .* did not converge"
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({sound[0]}))
-    with pytest.warns(UserWarning, match="more probable .* because its fit is doubtful: .* did not converge"):
-        result = search(bases=("LIN", "PER"), depth=1)
-    assert str(result.best.gpm.expression) == sound[1]
+    # No other is within ten nats of it.
+    with pytest.warns(UserWarning, match=all_doubtful.format(sound[0])):
+        assert str(search(bases=("LIN", "PER"), depth=1).best.gpm.expression) == sound[0]
+    with monkeypatch.context() as wider:
+        wider.setattr(fitted_kernels, "FAR", 100.0)
+        with pytest.warns(UserWarning, match="more probable .* because its fit is doubtful: .* did not converge"):
+            assert str(search(bases=("LIN", "PER"), depth=1).best.gpm.expression) == sound[1]
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({"LIN", "SE", "C"}))
-    with pytest.warns(UserWarning, match="every fit is doubtful, .* did not converge"):
+    with pytest.warns(UserWarning, match=all_doubtful.format("SE")):
         search(bases=("LIN", "SE"), depth=1)
+
+
+def test_without_noise_a_kernel_that_explains_nothing_does_not_win():
+    """All kernels that fit a parabola are doubtful; the constant one, 190 nats worse, is not."""
+    x = np.linspace(0, 10, 30)
+    with pytest.warns(pma.DoubtfulFitWarning, match="all fits within ten nats of the best are doubtful"):
+        result = pma.search.compositional_kernel_search(
+            x, (x - 5) ** 2 - 8, bases=("SE", "LIN"), depth=2, random_seed=1, progressbar=False
+        )
+    assert result.best.gpm.description != "composite_gp(C)"
+    assert_allclose(result.predict([5.5]).f_mean, -7.75, atol=0.1)
 
 
 def test_a_kernel_without_a_finite_draw_is_passed_over(monkeypatch):

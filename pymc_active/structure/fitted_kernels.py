@@ -142,19 +142,17 @@ class FittedKernels:
         return log_prior(parse(label), self.n_bases)
 
     def ranked(self) -> list[Record]:
-        """Fits, the best first; without the doubtful ones unless all are."""
+        """Fits, the best first; without the doubtful ones unless one of them is the best."""
         if not self.fits:
             return []
         table, records = self.table(), list(self.records.values())
-        order = [i for i in ranking(table) if not records[i].error]
-        sound = [i for i in order if not table.doubtful.to_numpy()[i]]
-        return [records[i] for i in sound or order]
+        return [records[i] for i in preferred(table) if not records[i].error]
 
     def probable(self) -> list[Expression]:
-        """Sound fits with a probability of a tenth or more, the best first."""
+        """The ranked ones with a probability of a tenth or more, the best first."""
         probability = self.table().probability.to_series()
-        sound = [record.expression for record in self.ranked()]
-        return [expression for expression in sound if probability[str(expression)] >= _PROBABLE]
+        ranked = [record.expression for record in self.ranked()]
+        return [expression for expression in ranked if probability[str(expression)] >= _PROBABLE]
 
     def best_score(self) -> float:
         """The score of the best kernel so far."""
@@ -202,9 +200,20 @@ def scores_of(table: xr.Dataset) -> np.ndarray:
 
 
 def ranking(table: xr.Dataset) -> np.ndarray:
-    """Positions: sound fits, the best first, then doubtful ones, then failed ones."""
+    """Positions, the best first: doubtful fits behind sound ones that are at most ten nats worse, and failed ones last.
+
+    Without noise all good fits are doubtful, and what is sound explains nothing.
+    """
     scores = np.nan_to_num(scores_of(table), nan=-np.inf, posinf=-np.inf)
-    return np.lexsort((-scores, table.doubtful.to_numpy(), table.error.to_numpy() != ""))
+    return np.lexsort(
+        (table.doubtful.to_numpy(), FAR * table.doubtful.to_numpy() - scores, table.error.to_numpy() != "")
+    )
+
+
+def preferred(table: xr.Dataset) -> np.ndarray:
+    """The ranking, without doubtful fits unless one of them is the best."""
+    order, doubtful = ranking(table), table.doubtful.to_numpy()
+    return order if doubtful[order[0]] else order[~doubtful[order]]
 
 
 def _bic(fit: LaplaceFit) -> float:

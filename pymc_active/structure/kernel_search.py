@@ -27,7 +27,7 @@ from pymc_active.particles.periods import warn_of_period
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import OutputMap
 from pymc_active.predictions.predict import predict
-from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, ranking, scores_of
+from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, preferred, ranking, scores_of
 from pymc_active.structure.growth import Growth
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
@@ -100,20 +100,20 @@ class StructureSearch(Summarized):
 
     @property
     def _source(self) -> LaplaceFit | ModelAverage:
-        return self.average if (~self.table.doubtful.to_numpy()).sum() > 1 else self.best
+        return self.average if len(preferred(self.table)) > 1 else self.best
 
     @property
     def best(self) -> LaplaceFit:
-        """The most probable sound fit; a doubtful one only if all are doubtful."""
+        """The most probable sound fit; a doubtful one only if all within ten nats of it are."""
         return self.fits[self._best_label()]
 
     @property
     def average(self) -> ModelAverage:
         """The sound fits within ten nats of the best, thirty at most, weighed by ``probability``.
 
-        At least two. A ValueError for fewer than two sound fits.
+        At least two, and doubtful ones as well if the best is doubtful. A ValueError for fewer than two.
         """
-        order = [i for i in ranking(self.table) if not self.table.doubtful.to_numpy()[i]]
+        order = preferred(self.table).tolist()
         scores, labels = scores_of(self.table), self.table.model.to_numpy()
         kept = [str(labels[i]) for k, i in enumerate(order[:MOST]) if k < 2 or scores[i] > scores[order[0]] - FAR]
         prior = np.exp(self.table.log_prior.to_series())
@@ -215,8 +215,9 @@ def compositional_kernel_search(
     Warns
     -----
     DoubtfulFitWarning
-        If a doubtful fit (not converged, or directions without curvature) would be the best, if all are doubtful, or
-        if the search was interrupted; then everything fitted before is returned.
+        If a doubtful fit (not converged, or directions without curvature) would be the best, or is, since all within
+        ten nats of it are doubtful, as of data without noise; or if the search was interrupted; then everything fitted
+        before is returned.
     PeriodWarning, ScaleWarning
         If the data cannot show the known ``period`` or contradict it, or if another season besides makes the best
         kernel of a series more probable by over five nats (not with a budget); if the data fill less than 2 % of
@@ -408,7 +409,7 @@ def _warn(result: StructureSearch, outputs: str = "") -> None:
     top = str(table.model.to_numpy()[int(np.nanargmax(scores_of(table)))])
     if bool(table.doubtful.sel(model=top)):
         if bool(table.doubtful.sel(model=best)):
-            what = f"every fit is doubtful, for example that of {top}"
+            what = f"all fits within ten nats of the best are doubtful, for example that of {top}"
         else:
             what = f"{top} is more probable than {best}, but was passed over because its fit is doubtful"
         problems.append(f"{what}: {'; '.join(result.fits[top].diagnostics['warnings'])}")
