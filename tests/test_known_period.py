@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import pymc_active as pma
 from pymc_active.particles.periods import contradicted_period
@@ -69,3 +70,23 @@ def test_a_fit_a_learner_and_a_search_say_so_once():
         pma.search.compositional_kernel_search(
             X, season(7), bases=("PER", "LIN"), depth=2, period=1, random_seed=1, progressbar=False
         )
+
+
+def test_a_period_that_equal_steps_cannot_tell_is_warned_of_where_predictions_depend_on_it():
+    """The prior prefers periods of a tenth of the data, here 2.9 steps; 6.28 and 0.365 agree at all points."""
+    x = np.linspace(0, 10, 30)
+    y = np.sin(x) + 0.01 * np.random.default_rng(0).normal(size=30)
+    fit = pma.fit_laplace(pma.composite_gp(x, y, "PER", bounds=[(0, 10)]), random_seed=1, progressbar=False)
+    # In step with the data.
+    assert_allclose(pma.predict(fit, [310 / 29, 320 / 29]).f_mean, np.sin([310 / 29, 320 / 29]), atol=0.1)
+    with pytest.warns(pma.PeriodWarning, match=r"cannot tell the period 0\.365 from 6\.28, and predictions between"):
+        pma.predict(fit, [5.4])
+    told = pma.composite_gp(x, y, "PER", bounds=[(0, 10)], period=6.28)
+    told = pma.fit_laplace(told, random_seed=1, progressbar=False)
+    assert_allclose(pma.predict(told, [5.4]).f_mean, np.sin(5.4), atol=0.1)
+
+
+def test_where_points_are_uneven_nothing_is_to_be_said():
+    x = np.sort(np.random.default_rng(1).uniform(0, 10, 30))
+    fit = pma.fit_laplace(pma.composite_gp(x, np.sin(x), "PER", bounds=[(0, 10)], priors={"log_noise": -4.0}))
+    assert_allclose(pma.predict(fit, [5.4]).f_mean, np.sin(5.4), atol=0.1)

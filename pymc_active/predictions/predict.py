@@ -13,6 +13,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.aliases import warn_of_aliases
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
@@ -89,6 +90,8 @@ def predict(
     -----
     ScaleWarning
         If points lie far outside the ``bounds`` of the model.
+    PeriodWarning
+        If predictions depend on a period that data in equal steps cannot tell from a longer one.
 
     Examples
     --------
@@ -105,6 +108,7 @@ def predict(
     if ensemble.gpm.box is not None:
         lost = "there the model knows no more than its prior"
         warn_if_far_outside(points, *ensemble.gpm.box, ensemble.gpm.inputs, "X_new", lost, may_all_be=True)
+    warn_of_aliases(ensemble, points)
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)

@@ -59,7 +59,7 @@ class OutputScaleWarning(ActiveWarning):
 
 
 class PeriodWarning(ActiveWarning):
-    """A period that was said to be known does not suit the data."""
+    """A period that was said to be known does not suit the data, or these cannot tell it from another one."""
 
 
 class RecommendationWarning(ActiveWarning):
