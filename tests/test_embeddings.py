@@ -89,6 +89,22 @@ def test_angles_are_those_of_scipy(fit, trace, rows):
     assert_allclose(found, expected, rtol=1e-9, atol=1e-5)
 
 
+def test_a_reference_with_names_is_taken_by_them(fit):
+    frame = pd.DataFrame([[1.0, 2.0, 3.0, 4.0]], columns=fit.gpm.inputs)
+    expected = pma.subspace_angles(fit, frame.to_numpy(), random_seed=0)
+    for reference in (frame, frame[frame.columns[::-1]]):
+        xr.testing.assert_identical(pma.subspace_angles(fit, reference, random_seed=0), expected)
+    with pytest.raises(ValueError, match="dust"):
+        pma.subspace_angles(fit, frame.rename(columns={"dust": "sand"}))
+
+
+def test_lengthscales_are_no_logarithms():
+    fit = pma.fit_laplace(pma.ard_gp(X, Y), random_seed=0, progressbar=False)
+    assert (pma.relevance(fit, random_seed=0).loading > 0).all()
+    with pytest.raises(ValueError, match=r"must name lengthscales, which are positive; 'log_lengthscale' is not"):
+        pma.relevance(fit, var_name="log_lengthscale")
+
+
 def test_small_angles_are_not_lost_to_rounding():
     tilt = 1e-9
     rows = np.array([[[np.cos(tilt), np.sin(tilt), 0.0]]])

@@ -466,6 +466,13 @@ def test_bad_thresholds_of_a_run_are_told_as_plain_numbers():
         learner().run(lambda x: 0.0, 1, progressbar=False, until=(0.5, 5))
 
 
+def test_a_run_without_anything_to_stop_by_is_refused_before_anything_is_measured():
+    gpm = pma.ard_gp([[0.0], [0.5], [1.0]], [0.0, 1.0, 0.5], bounds=[(0, 1)])
+    random = pma.Learner(gpm, "function", bounds=[(0, 1)], criterion="random")
+    with pytest.raises(ValueError, match="random points have no criterion to stop by"):
+        random.run(lambda x: pytest.fail("measured"), 1, progressbar=False, until=0.1)
+
+
 @pytest.mark.parametrize("until", [(0.5, 5), -1, np.nan])
 def test_bad_thresholds_of_a_run_are_told_before_anything_is_measured(until):
     with pytest.raises(ValueError, match="epsilon must be"):

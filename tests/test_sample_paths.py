@@ -182,6 +182,36 @@ def test_moments_of_a_model_somebody_wrote_with_correlated_noise():
     assert_allclose(draws.var(0), variance, rtol=4 * np.sqrt(2 / 4000))
 
 
+def test_paths_of_a_model_somebody_wrote_warn_outside_their_box():
+    """Drawn for the box of the data, they die out: at 3 of [0, 1] nothing is left of an sd of one."""
+    x = np.linspace(0, 1, 6)[:, None]
+    with pm.Model() as written:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", -1, 0.01)))
+        gp.marginal_likelihood("y", X=pm.Data("X", x), y=pm.Data("values", np.sin(6 * x[:, 0])), sigma=0.05)
+    gpm, point = pma.from_marginal(gp, "y", model=written), {"ls_log__": -1.0}
+    paths = draw_paths(point, model=gpm, n_paths=400, random_seed=1)
+    paths(x)
+    for use in (lambda: paths([[3.0]]), lambda: paths.maximize([(0, 3)]), lambda: paths.maximize(np.array([[3.0]]))):
+        with pytest.warns(pma.SamplingWarning, match="drawn for a box, by default that of the data.* pass bounds="):
+            use()
+    paths = draw_paths(point, model=gpm, n_paths=400, bounds=[(0, 3)], random_seed=1)
+    assert abs(paths([[3.0]]).std() - 1) < 4 / np.sqrt(2 * 400)
+
+
+@pytest.mark.parametrize("D", [1, 2])
+def test_maxima_of_paths_that_are_nowhere_smooth(D):
+    """A climb ends at the nearest ripple: nine of ten such maxima were below one of 4,096 random points."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (20, D))
+    gpm = pma.ard_gp(X, -3 * (X**2).sum(1), kernel="Matern12")
+    point = {"log_lengthscale": np.zeros(D), "log_outputscale": 0.0, "log_noise": np.log(0.1)}
+    paths = draw_paths(point, model=gpm, n_paths=60, bounds=[(-1, 1)] * D, random_seed=1)
+    highest = paths(rng.uniform(-1, 1, (4096, D))).max("point")
+    found = paths.maximize([(-1, 1)] * D, random_seed=1)
+    assert (highest > found.f).mean() < 0.3
+    assert_allclose(np.diagonal(paths(found.x)), found.f)
+
+
 def test_the_prior_variance_of_a_stationary_kernel_is_exact_with_one_frequency():
     gp = conditioned("RQ")
     [term] = found = gp.posterior.kernel.terms(gp.theta, 1)

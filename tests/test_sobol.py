@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import erf
@@ -239,6 +240,21 @@ def test_data_at_one_place_span_no_box():
     with pytest.raises(ValueError, match=r"3 point\(s\) of the data are at one place.* pass bounds="):
         pma.sobol_indices(fit)
     assert_allclose(pma.sobol_indices(fit, bounds=[(0, 1)], random_seed=1).total.sel(summary="mean"), 1, atol=0.05)
+
+
+def test_an_input_that_is_held_does_not_narrow_the_box_of_the_others():
+    """Of a model somebody wrote, whose paths are drawn for a box."""
+    rng = np.random.default_rng(0)
+    data = rng.uniform(size=(12, 2))
+    y = np.sin(3 * data[:, 0]) + data[:, 1]
+    with pm.Model():
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", -1, 0.01)))
+        gp.marginal_likelihood("y", X=pm.Data("X", data), y=pm.Data("values", y), sigma=0.05)
+        own = pma.fit(pma.from_marginal(gp), random_seed=1, progressbar=False)
+    rows = np.column_stack([rng.uniform(0, 4, 200), np.full(200, 0.5)])
+    found = pma.sobol_indices(own, distribution=rows, random_seed=1, draws=200)
+    # Mostly the prior's variance of one, between 0 and 4; it was 0.3.
+    assert found.variance.sel(summary="mean") > 0.6
 
 
 def test_inputs_that_vary_together_are_warned_of():

@@ -190,6 +190,75 @@ def test_information_of_a_conjugate_regression(linear, pool):
     assert score.attrs == {"units": "nats", "draws": 2000, "outcome": "Normal"}
 
 
+def test_what_numbers_cannot_tell_is_refused_by_candidate():
+    """Means so large that a draw and the next count are one number gave NaN, or nothing to learn."""
+    with pm.Model() as counts:
+        x = pm.Data("x", np.linspace(0, 2, 8))
+        pm.Poisson("y", pm.math.exp(pm.Normal("slope") * x), observed=np.ones(8, int))
+    trace = trace_of(slope=np.linspace(-3, 3, 200))
+    assert np.isfinite(bald_from_trace(trace, counts, [0.0, 1.0, 10.0])).all()
+    with pytest.raises(ValueError, match="0 <= mu <= 1e15; at candidate 1 a draw has mu="):
+        bald_from_trace(trace, counts, [0.0, 20.0])
+    with pm.Model() as line:
+        x = pm.Data("x", np.zeros(3))
+        pm.Normal("y", pm.Normal("slope") * x, 1.0, observed=np.zeros(3))
+    with pytest.raises(ValueError, match=r"digits of mu .* at candidate 1 a draw has mu="):
+        bald_from_trace(trace, line, [0.0, 1e18])
+
+
+def test_no_candidate_tells_more_than_which_draw_it_is():
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(3))
+        pm.Normal("y", pm.Normal("slope") * x, 1.0, observed=np.zeros(3))
+    trace = trace_of(slope=np.random.default_rng(0).normal(size=200))
+    with pytest.warns(UserWarning, match=r"near log\(200\)"):
+        score = bald_from_trace(trace, model, [1e4, 1e8, 1e12])
+    # Of means of 1e12 the digits tell differences of 1e-4 sds.
+    assert_allclose(score[1:], np.log(200), rtol=1e-4)
+    assert float(score.max()) <= np.log(200)
+
+
+def test_masked_candidates_are_refused(groups):
+    model, trace, _ = groups
+    masked = np.ma.array([1.0, 1e3], mask=[False, True])
+    with pytest.raises(ValueError, match=r"X_pool\['x'\] must be finite"):
+        bald_from_trace(trace, model, {"x": masked, "index": [0, 1]}, observed="y")
+
+
+def test_columns_and_groups_are_taken_by_name():
+    coords = {"factor": ["u", "v"], "group": ["a", "b"]}
+    with pm.Model(coords=coords) as model:
+        x, g = pm.Data("x", np.zeros((3, 2)), dims=("row", "factor")), pm.Data("g", np.array([0, 1, 1]))
+        level = pm.Normal("level", dims="group")
+        pm.Normal("y", x @ pm.Normal("slope", dims="factor") + level[g], 1.0, observed=np.zeros(3))
+    rng = np.random.default_rng(1)
+    slope, levels = rng.normal(size=(400, 2)) * [0.1, 3], rng.normal(size=(400, 2)) * [0.1, 3]
+    named = {"slope": ["factor"], "level": ["group"]}
+    shaped = {"slope": slope.reshape(CHAINS, -1, 2), "level": levels.reshape(CHAINS, -1, 2)}
+    trace = from_dict({"posterior": shaped}, coords=coords, dims=named)
+    frame = pd.DataFrame([[1.0, 0.0], [0.0, 1.0]], columns=["u", "v"])
+
+    def scores(frame, trace=trace, groups=(0, 0)):
+        return bald_from_trace(trace, model, {"x": frame, "g": np.array(groups)})
+
+    expected = scores(frame.to_numpy())
+    assert float(expected[1]) > float(expected[0]) + 0.5
+    xr.testing.assert_allclose(scores(frame[["v", "u"]]), expected)
+    with pytest.raises(ValueError, match="w"):
+        scores(frame.rename(columns={"v": "w"}))
+    turned = {"slope": shaped["slope"], "level": shaped["level"][..., ::-1]}
+    other = from_dict({"posterior": turned}, coords={**coords, "group": ["b", "a"]}, dims=named)
+    by_group = [scores(frame.to_numpy(), one, (0, 1)) for one in (trace, other)]
+    xr.testing.assert_allclose(*by_group)
+
+
+def test_draws_without_chains_are_refused(linear, pool):
+    model, trace, _ = linear
+    stacked = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().mean("chain")})
+    with pytest.raises(ValueError, match="must have draws over chain and draw"):
+        bald_from_trace(stacked, model, pool)
+
+
 def test_draws_are_taken_evenly_from_every_chain(linear, pool):
     model, trace, _ = linear
     score = bald_from_trace(trace, model, pool, draws=40)
@@ -490,5 +559,5 @@ def test_parameters_outside_their_range_are_named():
     with pm.Model() as model:
         x = pm.Data("x", np.ones(2))
         pm.Poisson("y", pm.Gamma("m", 2, 1) * x, observed=[1, 2])
-    with pytest.raises(ValueError, match=r"mu >= 0; at candidate 1 a draw has mu=-2"):
+    with pytest.raises(ValueError, match=r"0 <= mu <= 1e15; at candidate 1 a draw has mu=-2"):
         bald_from_trace(trace_of(m=np.full(20, 2.0)), model, [1.0, -1.0])

@@ -107,7 +107,7 @@ def bald_from_trace(
         raise ValueError("give either X_pool as a dict, whose names say what is replaced, or data=")
     replaced = list(X_pool) if is_dict else None if data is None else [data]
     likelihood = Likelihood(model, observed, replaced, compile_kwargs)
-    values, n_chains = _read_draws(trace, group, likelihood.variables, draws, random_seed)
+    values, n_chains = _read_draws(trace, group, likelihood.variables, likelihood.coords, draws, random_seed)
     likelihood.check_rows(values)
     n_draws = len(next(iter(values.values())))
 
@@ -120,6 +120,8 @@ def bald_from_trace(
             for rows in blocks(m, n_draws):
                 parameters = likelihood.parameters(values, {name: table[rows] for name, table in tables.items()})
                 kl, chi_square = likelihood.outcome.divergences(*parameters)
+                # No draw differs more from the mean of all; quadrature may fail where draws differ by orders.
+                kl = np.minimum(kl, np.log(n_draws))
                 error = standard_error(kl.reshape(n_chains, -1, kl.shape[1]))
                 # Quadrature may leave -1e-9 where nothing can be learned.
                 columns = np.maximum(kl.mean(0), 0.0), error, np.maximum(chi_square, 0.0) / (2 * n_draws)
@@ -175,7 +177,12 @@ def standard_error(values: np.ndarray) -> np.ndarray:
 
 
 def _read_draws(
-    trace: Any, group: str, names: list[str], draws: int, random_seed: int | np.random.Generator | None
+    trace: Any,
+    group: str,
+    names: list[str],
+    coords: Mapping[Any, Any],
+    draws: int,
+    random_seed: int | np.random.Generator | None,
 ) -> tuple[dict[str, np.ndarray], int]:
     """Values (S, ...) by name, equally many from each chain, chain after chain; and the number of chains."""
     if not isinstance(trace, xr.DataTree):
@@ -185,6 +192,8 @@ def _read_draws(
     if draws < 2:
         raise ValueError(f"draws must be at least 2; got {draws}")
     table = trace[group].to_dataset()
+    if not {"chain", "draw"} <= set(table.sizes) or not table.sizes["chain"] * table.sizes["draw"]:
+        raise ValueError(f"the group {group!r} must have draws over chain and draw; it has {dict(table.sizes)}")
     missing = [name for name in names if name not in table]
     if missing:
         raise ValueError(
@@ -201,6 +210,11 @@ def _read_draws(
         # In their order, which autocorrelation depends on.
         rows = np.sort(np.random.default_rng(random_seed).choice(length, each, replace=False))
     chosen = table[names].isel(draw=rows).transpose("chain", "draw", ...)
+    for dim in set(chosen.sizes) & set(coords):
+        labels = list(coords[dim])
+        # In the order of the model.
+        if dim in chosen.coords and set(chosen[dim].to_numpy().tolist()) == set(labels):
+            chosen = chosen.sel({dim: labels})
     values = {name: chosen[name].to_numpy() for name in names}
     return {name: v.reshape(-1, *v.shape[2:]) for name, v in values.items()}, n_chains
 

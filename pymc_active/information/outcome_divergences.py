@@ -107,15 +107,28 @@ def _log(values: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(values, _TINY))
 
 
+_TOLD = "|mu| <= 1e13 sigma, or the digits of mu do not tell one outcome from another"
+
+
+def _is_told(mu: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    return np.abs(mu) <= 1e13 * sigma
+
+
 OUTCOMES: dict[str, Outcome] = {
     "BernoulliRV": Outcome("Bernoulli", ("p",), lambda p: (p >= 0) & (p <= 1), "0 <= p <= 1", bernoulli),
     "BinomialRV": Outcome(
         "Binomial", ("n", "p"), lambda n, p: (n >= 0) & (p >= 0) & (p <= 1), "n >= 0 and 0 <= p <= 1", binomial
     ),
-    "NormalRV": Outcome("Normal", ("mu", "sigma"), lambda mu, sigma: sigma > 0, "sigma > 0", normal),
-    "PoissonRV": Outcome("Poisson", ("mu",), lambda mu: mu >= 0, "mu >= 0", poisson),
+    "NormalRV": Outcome(
+        "Normal", ("mu", "sigma"), lambda mu, s: (s > 0) & _is_told(mu, s), f"sigma > 0 and {_TOLD}", normal
+    ),
+    "PoissonRV": Outcome("Poisson", ("mu",), lambda mu: (mu >= 0) & (mu <= 1e15), "0 <= mu <= 1e15", poisson),
     "StudentTRV": Outcome(
-        "StudentT", ("nu", "mu", "sigma"), lambda nu, mu, s: (nu > 0) & (s > 0), "nu > 0 and sigma > 0", student_t
+        "StudentT",
+        ("nu", "mu", "sigma"),
+        lambda nu, mu, s: (nu > 0) & (s > 0) & _is_told(mu, s),
+        f"nu > 0, sigma > 0 and {_TOLD}",
+        student_t,
     ),
 }
 

@@ -21,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.information.outcome_divergences import OUTCOMES, Outcome
 from pymc_active.models.pymc_model import data_value
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.support.tables import read_inputs
+from pymc_active.support.tables import in_order_of, read_inputs
 
 # Draws that test whether the distribution of a candidate depends on the other inputs.
 _PROBES = 3
@@ -65,6 +65,8 @@ class Likelihood:
             raise ValueError(f"{self.name!r} must have one outcome per observation, a vector; it has {n} dimensions")
         self._parameters = list(variable.owner.op.dist_params(variable.owner))
         above = set(ancestors(self._parameters, blockers=model.basic_RVs))
+        self.coords = {dim: values for dim, values in model.coords.items() if values is not None}
+        self._dims = {name: model.named_vars_to_dims.get(name, ()) for name in (data.name for data in model.data_vars)}
         self._rvs = [rv for rv in model.free_RVs if rv in above]
         self.variables = [str(rv.name) for rv in self._rvs]
         _check_random_variables(self.name, model, above)
@@ -81,14 +83,21 @@ class Likelihood:
     def read_candidates(self, X_pool: Any) -> dict[str, np.ndarray]:
         """Arrays by the names of :attr:`inputs`, all of the same length."""
         if isinstance(X_pool, Mapping):
-            tables = {name: _read(X_pool[name], f"X_pool[{name!r}]", self.inputs[name]) for name in self.inputs}
+            tables = {name: self._read(X_pool[name], f"X_pool[{name!r}]", name) for name in self.inputs}
         else:
-            [(name, data)] = self.inputs.items()
-            tables = {name: _read(X_pool, "X_pool", data)}
+            [name] = self.inputs
+            tables = {name: self._read(X_pool, "X_pool", name)}
         lengths = {name: len(table) for name, table in tables.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"the arrays of X_pool must have one row per candidate; got lengths {lengths}")
         return tables
+
+    def _read(self, X: Any, what: str, name: str) -> np.ndarray:
+        """Candidates in the order of the coordinates of a ``pm.Data``, if it has some, and in its shape and type."""
+        dims = self._dims[name]
+        if len(dims) == 2 and dims[1] in self.coords:
+            X = in_order_of(self.coords[dims[1]], X, what)
+        return _read(X, what, self.inputs[name])
 
     def parameters(self, draws: dict[str, np.ndarray], tables: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Parameters of the outcome, finite and valid, (S, m) each, at S draws of the variables and m candidates."""
@@ -215,7 +224,7 @@ def _read(X: Any, what: str, data: SharedVariable) -> np.ndarray:
     """Candidates in the shape and type of a ``pm.Data``."""
     shape, dtype = np.shape(data_value(data)), np.dtype(data.type.dtype)
     if len(shape) == 1 and np.ndim(X) == 1:
-        X = X.to_frame() if isinstance(X, pd.Series) else np.asarray(X)[:, None]
+        X = X.to_frame() if isinstance(X, pd.Series) else np.asanyarray(X)[:, None]
     values = read_inputs(X, what, width=1 if len(shape) == 1 else shape[1])
     cast = values.astype(dtype)
     if dtype.kind in "biu" and not (cast == values).all():

@@ -38,6 +38,7 @@ from pymc_active.support.user_warnings import (
 _UNLIKELY = 0.05
 # By how much data of a model may differ from the learner's, relatively: some hold them in single precision.
 _ROUNDED = 1e-6
+NO_CRITERION = "random points have no criterion to stop by: pass criterion=... to the Learner"
 
 
 class Current:
@@ -118,6 +119,13 @@ class Current:
             self.run = self._verify(self.run)
         assert self.run.verified is not None
         return self.run.verified
+
+    def check_stoppable(self) -> None:
+        """Raise a ValueError if nothing can say when to stop."""
+        if self.run.learn == "maximum":
+            _ = self.run.ledger.candidates.domain
+        elif self.run.criterion is None:
+            raise ValueError(NO_CRITERION)
 
     def check_data(self) -> None:
         """Raise a ValueError if the model's data were changed elsewhere."""

@@ -33,8 +33,8 @@ class LazyPool(Rows):
     def domain(self):
         # Sample paths are maximised over all candidates together.
         raise ValueError(
-            "criteria of the maximum's place cannot use a dask array: pass bounds=[(low, high), ...] or an array, or "
-            'choose another criterion, such as "expected_improvement"'
+            "where the maximum is, and what is left to gain, cannot be told for a dask array: pass an array or bounds, "
+            'or choose another criterion, such as "expected_improvement", and no end (until=)'
         )
 
     @cached_property

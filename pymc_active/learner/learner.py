@@ -18,7 +18,7 @@ from pymc_active.criteria.maximum.domain import Domain, check_data
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Choice
-from pymc_active.learner.current import Current
+from pymc_active.learner.current import NO_CRITERION, Current
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
@@ -426,6 +426,8 @@ class Learner(Summarized):
         """
         count("n", n, least=0)
         limits = None if until is None else _read_until(until)
+        if limits is not None:
+            self._current.check_stoppable()
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
@@ -550,7 +552,7 @@ class Learner(Summarized):
         """The criterion at its best candidate, offered already or not, and its units: what a measurement is worth."""
         scorer = self._current.scorer()
         if scorer is None:
-            raise ValueError("random points have no criterion to stop by: pass criterion=... to the Learner")
+            raise ValueError(NO_CRITERION)
         return self._ledger.candidates.maximum(scorer).score, scorer.units
 
     @checked

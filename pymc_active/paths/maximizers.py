@@ -31,6 +31,9 @@ _RADIUS, _SMALLEST_RADIUS, _SAME = 0.2, 1e-13, 1e-3
 # In sds of the path on the screen: the slope of a maximum, per width of the box, and gains that may be rounding errors,
 # since weights of the data are large if the noise is small.
 _SLOPE, _ROUNDING = 1e-9, 1e-9
+# Share of paths whose climbs converge, below which they are not smooth; random points of a round of the search that
+# follows, and how far these are from the best ones so far.
+_SMOOTH, _RANDOM, _RADII = 0.5, 2048, (1.0, 1.0, 1.0, 0.3, 0.3, 0.1, 0.1, 0.03, 0.03, 0.01, 0.01, 0.003)
 # Curvatures below this share of the largest count as zero.
 _FLAT = 1e-12
 
@@ -76,10 +79,13 @@ def maximize_paths(paths: Climbable, low: np.ndarray, high: np.ndarray, rng: np.
         climb.run(_STEPS)
         order = np.lexsort((-climb.value, climb.which))
         best = order[np.searchsorted(climb.which[order], np.arange(paths.n_paths))]
-    free = ~_outward(climb.Z[best], climb.gradient[best])
-    slopes = climb.gradient[best] / width
-    diagnostics = {"converged": climb.converged()[best], "n_starts": len(which), "n_evaluations": climb.n_evaluations}
-    return PathMaxima(place(climb.Z[best]), climb.value[best], free, slopes, diagnostics)
+        climb.keep(best)
+        converged = climb.converged()
+        if np.mean(converged) < _SMOOTH:
+            climb.search(rng)
+    free = ~_outward(climb.Z, climb.gradient)
+    diagnostics = {"converged": converged, "n_starts": len(which), "n_evaluations": climb.n_evaluations}
+    return PathMaxima(place(climb.Z), climb.value, free, climb.gradient / width, diagnostics)
 
 
 def maximize_over_pool(paths: Climbable, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,6 +174,22 @@ class _Climb:
         """Keep these places only."""
         for name in ("Z", "which", "scale", "radius", "value", "gradient", "hessian"):
             setattr(self, name, getattr(self, name)[rows])
+
+    def search(self, rng: np.random.Generator) -> None:
+        """Take the best of random points nearer and nearer to the places, one of each path, in the order of paths.
+
+        Where paths are nowhere smooth, a climb ends at the nearest ripple.
+        """
+        each = max(_RANDOM // len(self.Z), 1)
+        for radius in _RADII:
+            near = np.repeat(self.Z, each, axis=0)
+            near = np.clip(near + radius * rng.uniform(-1, 1, near.shape), 0.0, 1.0)
+            values = self.paths.value(self.place(near))
+            best = values.argmax(1)
+            is_better = values[self.which, best] > self.value
+            self.Z[is_better] = near[best[is_better]]
+            self.value[is_better] = values[self.which, best][is_better]
+        self.value, self.gradient, self.hessian = self._evaluate(self.Z, self.which)
 
     def converged(self) -> np.ndarray:
         """Whether slopes vanish where the place can move, (P,)."""

@@ -27,6 +27,10 @@ from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import SamplingWarning, warn_user
+
+# How far points may be outside the box of paths that are drawn for one, as a part of its width.
+_BESIDE = 0.05
 
 
 class Paths:
@@ -117,6 +121,7 @@ class PosteriorPaths(Summarized):
 
     def _labelled(self, name: str, X: Any, compute: Callable[[Paths, np.ndarray], np.ndarray], *dims: str):
         values = read_inputs(X, inputs=self.inputs)
+        self._warn_outside(values)
         coords = {"point": point_labels(X)} | dict.fromkeys(dims, self.inputs)
         parts = [compute(part, part.gp.posterior.x_map(values)) for part in self.parts]
         return xr.DataArray(np.concatenate(parts), dims=("path", "point", *dims), coords=coords, name=name)
@@ -151,8 +156,23 @@ class PosteriorPaths(Summarized):
         rng = np.random.default_rng(random_seed)
         return self._maximize_over(pool) if bounds is None else self._maximize_within(bounds, rng)
 
+    def _warn_outside(self, X: np.ndarray) -> None:
+        """Warn of points (m, D) where paths made of functions of a box have too little variance."""
+        for part in self.parts:
+            Z, width = part.gp.posterior.x_map(X), part.high - part.low
+            is_outside = ((Z < part.low - _BESIDE * width) | (Z > part.high + _BESIDE * width)).any()
+            if "missed_variance" in part.diagnostics and is_outside:
+                warn_user(
+                    "the kernel has no known spectral density, so its paths are drawn for a box, by default that of "
+                    "the data, and far from it they vary too little: pass bounds=[(low, high), ...] of all points that "
+                    "matter to draw_paths",
+                    SamplingWarning,
+                )
+                return
+
     def _maximize_over(self, pool: Any) -> xr.Dataset:
         X = read_inputs(pool, "pool", inputs=self.inputs)
+        self._warn_outside(X)
         found = [maximize_over_pool(part, part.gp.posterior.x_map(X)) for part in self.parts]
         row = np.concatenate([rows for rows, _ in found])
         f = [part.gp.to_user_y(values) for part, (_, values) in zip(self.parts, found, strict=True)]
@@ -165,6 +185,7 @@ class PosteriorPaths(Summarized):
 
     def _maximize_within(self, bounds: Bounds, rng: np.random.Generator) -> xr.Dataset:
         low, high = read_bounds(bounds, len(self.inputs), self.inputs)
+        self._warn_outside(np.stack([low, high]))
         found = []
         for part in self.parts:
             x_map = part.gp.x_map
@@ -222,7 +243,8 @@ def draw_paths(
     draws : int
         Draws of the hyperparameters from a fit or a trace, at most; they share the paths evenly.
     bounds : list of (low, high), or dict by input, optional
-        The box that matters to kernels that are not stationary. Default: that of the data.
+        The box that matters, for kernels that have no known spectral density, such as your own. Default: that of the
+        data.
 
     Raises
     ------
@@ -232,7 +254,8 @@ def draw_paths(
     Warns
     -----
     SamplingWarning
-        If the kernel has no known spectral density and the features miss more than 5 % of the prior variance.
+        If the kernel has no known spectral density and the features miss more than 5 % of the prior variance; the paths
+        warn if they are then evaluated outside the box.
 
     Examples
     --------

@@ -279,6 +279,9 @@ def compositional_kernel_search(
             raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
         # Warns of a period that no kernel has, or that data cannot show.
         composite_gp(X, y, reduce(add, periodic), **models)  # type: ignore[arg-type]
+    elif bounds is not None:
+        # Warns of bounds elsewhere.
+        composite_gp(X, y, base[0], **models)  # type: ignore[arg-type]
     if bounds is not None:
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)

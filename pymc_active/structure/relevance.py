@@ -18,7 +18,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.options import count
-from pymc_active.support.tables import read_numbers
+from pymc_active.support.tables import in_order_of, read_numbers
 
 # Singular values of a reference below this fraction of the largest span nothing.
 _RANK_TOLERANCE = 1e-5
@@ -108,6 +108,8 @@ def _lengthscales(gpm: GPModel, thetas: np.ndarray, var_name: str) -> np.ndarray
             f"relevance needs an embedding or a variable {var_name!r} with one entry for each of the {D} inputs; the "
             f"model has {', '.join(sorted(drawn))}. Pass var_name=..., or use sobol_indices"
         )
+    if not (drawn[var_name] > 0).all():
+        raise ValueError(f"var_name must name lengthscales, which are positive; {var_name!r} is not: name theirs")
     return drawn[var_name]
 
 
@@ -151,7 +153,7 @@ def subspace_angles(
     D = R.shape[2]
     what = "the reference"
     if reference is not None:
-        basis = read_numbers(reference, "reference")
+        basis = read_numbers(in_order_of(_model_of(source, model).inputs, reference, "reference"), "reference")
         if basis.ndim != 2 or basis.shape[1] != D or not len(basis) or not np.isfinite(basis).all():
             expected = f"a finite matrix with one row per direction and {D} columns, one per input"
             raise ValueError(f"reference must be {expected}; got shape {basis.shape}")

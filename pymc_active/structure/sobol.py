@@ -126,7 +126,9 @@ def sobol_indices(
     from scipy.stats import qmc
 
     low, high = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
-    box = list(zip(low, high, strict=True)) if (low < high).all() else None
+    # A box for paths has a width, also along an input that is constant.
+    wide = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), 1.0))
+    box = list(zip(low, low + wide, strict=True))
     paths = draw_paths(source, n_paths=draws, draws=_HYPERPARAMETERS, bounds=box, random_seed=rng)
     found = []
     for part in paths.parts:
