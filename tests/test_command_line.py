@@ -322,6 +322,7 @@ def test_rows_without_a_result_wait(lab):
 def test_experiments_that_failed_are_told_as_such(lab):
     """At the start and later; rounded in no way, and not once more."""
     table = lab.measurements().astype({"fat": object})
+    before = table["fat"][2]
     table.loc[1, "fat"] = "Failed"
     lab.write("measurements.csv", table)
     asked = lab.begin("-n", "2")[0][1]
@@ -337,6 +338,11 @@ def test_experiments_that_failed_are_told_as_such(lab):
         assert len(learner.y) == len(START) - 1
     lab.write("measurements.csv", table)
     assert "is gone" in lab.fails("--state", "run.nc")
+    table.loc[2, "fat"] = "failed"
+    lab.write("measurements.csv", pd.concat([table, failed]))
+    assert f"{table['sample'][2]} has failed now. Undo this" in lab.fails("--state", "run.nc")
+    table.loc[2, "fat"] = before
+    lab.write("measurements.csv", table)
     # A new beginning, too, knows them, and keeps what is open.
     lab("--state", "run.nc", "--rebuild", "-n", "0")
     assert len(lab.load().failures) == 1

@@ -124,7 +124,12 @@ def align(measured: Measurements, pool: pd.DataFrame) -> Measurements:
 
 
 def find_new(
-    X: np.ndarray, y: np.ndarray, ids: Sequence[str | None] | None, measured: Measurements, target: str
+    X: np.ndarray,
+    y: np.ndarray,
+    ids: Sequence[str | None] | None,
+    measured: Measurements,
+    failed: Measurements,
+    target: str,
 ) -> tuple[list[int], list[str]]:
     """Rows of the table that are not known yet, by id or else by values; and which known rows are gone or changed."""
     known, now = np.column_stack([X, y]), np.column_stack([measured.X, measured.y])
@@ -144,7 +149,9 @@ def find_new(
     problems = []
     for i, row in found.items():
         if row is None:
-            problems.append(f"{labels[i] or f'the row with {target} = {known[i, -1]:.6g}'} is gone")
+            has_failed = (np.abs(failed.X - known[i, :-1]) <= close[:-1]).all(1).any()
+            called = labels[i] or f"the row with {target} = {known[i, -1]:.6g}"
+            problems.append(f"{called} {'has failed now' if has_failed else 'is gone'}")
         elif abs(now[row, -1] - known[i, -1]) > close[-1]:
             problems.append(f"{measured.names[row]} has {target} = {now[row, -1]:.6g}, which was {known[i, -1]:.6g}")
         elif (np.abs(now[row] - known[i]) > close).any():

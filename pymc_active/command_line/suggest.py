@@ -137,7 +137,7 @@ def _go_on(call: _Call, before: Run) -> None:
             problem = f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)})"
             raise ValueError(f"{problem}: leave --candidates out, or take the new ones with --rebuild")
     known, failed = _read_known(call, pool)
-    new, problems = records.find_new(learner.X, learner.y, before.ids, known, settings.target)
+    new, problems = records.find_new(learner.X, learner.y, before.ids, known, failed, settings.target)
     new_failures, gone = records.find_new_failures(learner.failures, failed)
     problems += gone
     if problems:

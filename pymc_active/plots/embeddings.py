@@ -30,8 +30,8 @@ from pymc_active.support.tables import read_inputs
 
 # Names beside each other, above which some are left out.
 _MANY = 25
-# Letters per inch, above which names are turned.
-_LETTERS = 9
+# Letters per inch, above which names are turned, and in a name, above which it is shortened.
+_LETTERS, _LONGEST = 9, 26
 
 
 @checked
@@ -288,7 +288,9 @@ def _side_by_side(ax: Axes, labels: list) -> np.ndarray:
     """Places (D,) of inputs along the x axis, with as many of their names as have room."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    is_numbered, names = _is_numbered(labels), list(map(str, labels))
+    is_numbered = _is_numbered(labels)
+    # Longer ones would take the room of the picture.
+    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1].rstrip()}…" for name in map(str, labels)]
     at = np.arange(len(labels)) + (labels[0] if is_numbered else 0)
     if len(labels) <= _MANY:
         is_long = not is_numbered and sum(map(len, names)) + 2 * len(names) > _LETTERS * _width(len(names))
