@@ -1088,7 +1088,8 @@ def test_loadings_of_inputs_with_names():
 
 
 def test_long_names_of_inputs_leave_room_for_the_picture():
-    X = pd.DataFrame(np.random.default_rng(0).random((12, 2)), columns=["temperature of the reactor, in kelvin", "acid"])
+    names = ["temperature of the reactor, in kelvin", "acid"]
+    X = pd.DataFrame(np.random.default_rng(0).random((12, 2)), columns=names)
     fit = pma.fit_laplace(pma.ard_gp(X, X.acid, bounds=[(0, 1)] * 2), random_seed=1, progressbar=False)
     axes = np.ravel(pma.plots.plot_relevance(fit))
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["temperature of the reacto…", "acid"]

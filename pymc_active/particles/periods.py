@@ -1,4 +1,4 @@
-"""Notice that data contradict a period that was told."""
+"""Notice that data contradict a period that was told, or have another one besides."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def warn_of_period(fit: Fit) -> bool:
     period = contradicted_period(fit)
     if period is not None:
         warn_user(
-            f"the data contradict period={period:.4g}: another one suits them much better. Check its value and its "
-            "units, or leave period out to learn it",
+            f"the data show another period than period={period:.4g}, or one besides, and much more probably. Check its "
+            "value and its units, or leave period out to learn it",
             PeriodWarning,
         )
     return period is not None

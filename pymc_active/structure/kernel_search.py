@@ -374,8 +374,6 @@ def _warn_of_a_sliver(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
 def _offer_another_season(result: StructureSearch, search: FittedKernels, known: float) -> None:
     """Warn if the data contradict the known period, or if one more season makes the best kernel more probable."""
     best, keywords = result.best, {**search.fit_keywords, "population": 0, "errors": "warn"}
-    if warn_of_period(best):
-        return
     before = best.gpm.expression
     assert before is not None
     free = composite_gp(search.X, search.y, before + "PER", **{**search.model_keywords, "period": None})
@@ -392,6 +390,8 @@ def _offer_another_season(result: StructureSearch, search: FittedKernels, known:
                 f"probable, but all seasons have the period {known:g} that was given: search without period",
                 PeriodWarning,
             )
+            return
+    warn_of_period(best)
 
 
 def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:
