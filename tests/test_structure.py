@@ -275,6 +275,20 @@ def test_without_noise_a_kernel_that_explains_nothing_does_not_win():
     assert_allclose(result.predict([5.5]).f_mean, -7.75, atol=0.1)
 
 
+def test_a_doubtful_fit_beside_failed_ones_predicts_by_itself(monkeypatch):
+    def one(models, **keywords):
+        if "PER" in models:
+            raise RuntimeError("no luck")
+        return pretending({"LIN"})(models, **keywords)
+
+    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", one)
+    with pytest.warns(pma.DoubtfulFitWarning, match="all fits within ten nats of the best are doubtful"):
+        result = search(bases=("LIN", "PER"), depth=1, budget=2)
+    assert np.isfinite(result.predict(X[:3]).f_mean).all()
+    with pytest.raises(ValueError, match="two"):
+        _ = result.average
+
+
 def test_a_kernel_without_a_finite_draw_is_passed_over(monkeypatch):
     own = pma.LaplaceFit.sampled_evidence
 

@@ -146,7 +146,7 @@ class FittedKernels:
         if not self.fits:
             return []
         table, records = self.table(), list(self.records.values())
-        return [records[i] for i in preferred(table) if not records[i].error]
+        return [records[i] for i in preferred(table)]
 
     def probable(self) -> list[Expression]:
         """The ranked ones with a probability of a tenth or more, the best first."""
@@ -211,8 +211,9 @@ def ranking(table: xr.Dataset) -> np.ndarray:
 
 
 def preferred(table: xr.Dataset) -> np.ndarray:
-    """The ranking, without doubtful fits unless one of them is the best."""
+    """The ranking without failed fits, and without doubtful ones unless one of them is the best."""
     order, doubtful = ranking(table), table.doubtful.to_numpy()
+    order = order[table.error.to_numpy()[order] == ""]
     return order if doubtful[order[0]] else order[~doubtful[order]]
 
 
