@@ -35,6 +35,12 @@ def test_the_right_period_and_its_half_are_believed(expression, months):
     assert contradicted_period(fitted(season(months), expression)) is None
 
 
+def test_what_is_fixed_stays_so():
+    fixed = {"log_noise": -2.0, "log_outputscale_PER": 0.0, "log_lengthscale_PER": 0.5}
+    assert contradicted_period(fitted(season(7), priors=fixed)) == pytest.approx(1)
+    assert contradicted_period(fitted(season(12), priors=fixed)) is None
+
+
 def test_so_is_what_nobody_told():
     assert contradicted_period(fitted(season(7), period=None)) is None
     assert (

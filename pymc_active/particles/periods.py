@@ -10,14 +10,14 @@ from pymc_active.kernels.periodic import Periodic, lattice_step
 from pymc_active.laplace.modes.scans import hidden_leaves, scan
 from pymc_active.models.composite import KNOWN_PERIOD_SD
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.posterior.base import MANY
 from pymc_active.support.user_warnings import PeriodWarning, warn_user
 
 # Nats by which another period must make the data more probable, all else the same, and sds of its prior at which the
 # posterior contradicts a period. Of 862 series drawn from models with a known period none came to 6 nats.
 _GAIN, _FAR = 7.0, 4.0
-# Sd of the log of periods among which others are looked for, and by how much less the log noise sd is then, too.
-_WIDE, _QUIETER = 1.0, 1.0
+# Sd of the log of periods among which others are looked for, by how much less the log noise sd is then, too, and the
+# number of points that tell.
+_WIDE, _QUIETER, _STRETCH = 1.0, 1.0, 120
 
 
 def contradicted_period(fit: Fit) -> float | None:
@@ -44,7 +44,7 @@ def _gain_by_another(posterior: KernelPosterior, theta: np.ndarray, leaf: Node) 
     """Nats by which the data are more probable if a period is another one, but no part of the one that was told."""
     told = posterior.prior.mean[leaf.hidden]
     # A stretch of many points is enough, and keeps their distance.
-    some = posterior.subset(np.argsort(posterior.X[:, leaf.columns[0]], kind="stable")[-MANY:])
+    some = posterior.subset(np.argsort(posterior.X[:, leaf.columns[0]], kind="stable")[-_STRETCH:])
     x = some.X[:, leaf.columns[0]]
     grid = leaf.hidden_grid(some.X, float(told), _WIDE)
     # What repeats twice a period repeats every period.
@@ -56,9 +56,11 @@ def _gain_by_another(posterior: KernelPosterior, theta: np.ndarray, leaf: Node) 
     here = _likelihoods(some, theta, leaf, theta[leaf.hidden][None])[0]
     # Where a wrong period has left everything to the noise, others show once it has as much output as expected.
     usual, quiet = theta.copy(), theta.copy()
-    for role in ("log_lengthscale", "log_outputscale"):
-        usual[leaf.roles[role]] = quiet[leaf.roles[role]] = posterior.prior.mean[leaf.roles[role]]
-    quiet[posterior.log_noise] -= _QUIETER
+    # What is fixed comes after what is learned.
+    learned = [i for role, i in leaf.roles.items() if role != "log_period" and i < len(theta)]
+    usual[learned] = quiet[learned] = posterior.prior.mean[learned]
+    if posterior.log_noise < len(theta):
+        quiet[posterior.log_noise] -= _QUIETER
     return float(max(_likelihoods(some, start, leaf, grid).max() for start in (theta, usual, quiet)) - here)
 
 
