@@ -51,6 +51,15 @@ def fill(path: Path, keys: Iterable[Key], run: Callable[..., dict | None], max_m
         print(f"{key}: {record['cpu_seconds']:.1f} CPU s", flush=True)
 
 
+def methods_parser(doc: str, methods: list[str], seeds: int) -> argparse.ArgumentParser:
+    """The options of a resumable benchmark of several methods, which may be run one by one."""
+    arguments = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    arguments.add_argument("--methods", nargs="+", default=methods)
+    arguments.add_argument("--seeds", type=int, default=seeds)
+    return arguments
+
+
 def recorded(
     doc: str, path: Path, keys: Iterable[Key], run: Callable[..., dict | None]
 ) -> tuple[argparse.Namespace, dict[Key, dict]]:

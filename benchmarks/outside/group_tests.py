@@ -167,16 +167,10 @@ def figure(results):
 
 
 def main():
-    import argparse
-
-    from _records import fill, load
+    from _records import fill, load, methods_parser
     from _report import table, target, write
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--methods", nargs="+", default=["bisection"])
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    options = parser.parse_args()
+    options = methods_parser(__doc__, ["bisection"], SEEDS).parse_args()
     if options.minutes:
         fill(PATH, keys(options.methods, options.seeds), run, options.minutes)
         return

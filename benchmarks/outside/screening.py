@@ -275,15 +275,10 @@ def figure(results):
 
 
 def main():
-    import argparse
-
-    from _records import fill, load
+    from _records import fill, load, methods_parser
     from _report import table, target, write
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    parser.add_argument("--methods", nargs="+", default=["bisection"])
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser = methods_parser(__doc__, ["bisection"], SEEDS)
     parser.add_argument("--path", type=Path, default=PATH)
     options = parser.parse_args()
     if options.minutes:

@@ -13,8 +13,8 @@ from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.user_warnings import PeriodWarning, warn_user
 
 # Nats by which another period must make the data more probable, all else the same, and sds of its prior at which the
-# posterior contradicts a period. Of 1,148 series of 4 to 250 points drawn from models with a known period
-# none came to 6 nats.
+# posterior contradicts a period. Of 1,148 series of 4 to 250 points drawn from models with a known period none came to
+# 6 nats.
 _GAIN, _FAR = 7.0, 4.0
 # Sd of the log of periods among which others are looked for, by how much less the log noise sd is then, too, and the
 # number of points that tell.

@@ -18,8 +18,7 @@ _MEMBERS, _POINTS, _WEIGHT, _DIFFERENT = 8, 100, 0.25, 3.0
 def warn_of_aliases(ensemble: Ensemble, X: np.ndarray) -> None:
     """Warn if predictions at X (m, D) would be others by a longer period that fits the data as well.
 
-    A season that is seen at every 30th of the data may be one of twelve cycles or, between the points, of many more.
-    Where forecasts stay in step with the data they do not depend on it.
+    At points in step with the data, such as the next months, both periods predict the same.
     """
     X, weight, found = X[:: len(X) // _POINTS + 1], 0.0, None
     for part in ensemble.parts:
@@ -39,8 +38,7 @@ def warn_of_aliases(ensemble: Ensemble, X: np.ndarray) -> None:
         return
     gpm, theta, longer = found
     [changed, *_] = np.flatnonzero(theta != longer)
-    names = [name for name, shape in gpm.shapes.items() for _ in range(int(np.prod(shape, dtype=int)))]
-    short, long = gpm.constrain(np.stack([theta, longer]))[names[changed].removeprefix("log_")]
+    short, long = gpm.constrain(np.stack([theta, longer]))[gpm.labels[changed].removeprefix("log_")]
     warn_user(
         f"points in equal steps cannot tell the period {float(short):.3g} from {float(long):.3g}, and predictions "
         f"between them depend on it: pass period={float(long):.3g} to the model if you believe that, or measure "
