@@ -1,54 +1,131 @@
-"""What the long benchmarks share: results as one line of JSON a record, so that a run can stop and go on."""
+"""What benchmarks with records share: one line of JSON a record, which says who made it, so that a run can go on.
+
+A record holds the number of the engine (``pymc_active.ENGINE``) and the commit that made it; code that is not committed
+makes none. A table is of one engine, the newest that its file holds or ``--engine``. Records without a number are older
+than the numbers: engine 0.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from _report import SOURCE_AT_START, parser
+import _report
+
+import pymc_active as pma
 
 RESULTS = Path(sys.argv[0]).resolve().parent / "results"
 
 Key = tuple[str, str, int]
+Record = Callable[..., dict | None]
 
 
-def load(path: Path) -> dict[Key, dict]:
-    """Records by (row, method, repeat)."""
+def read(path: Path, engine: int | None = None) -> list[dict]:
+    """Records of one engine, by default the newest that made any, in order."""
     lines = path.read_text().splitlines() if path.exists() else []
     records = [json.loads(line) for line in lines]
-    return {(r["row"], r["method"], r["repeat"]): r for r in records}
+    if engine is None:
+        engine = max((r.get("engine", 0) for r in records), default=0)
+    return [r for r in records if r.get("engine", 0) == engine]
 
 
-def fill(path: Path, keys: Iterable[Key], run: Callable[..., dict | None], max_minutes: float) -> None:
-    """Make the records that are missing, in order, until the time is up; ``run`` returns None to skip one."""
+def load(path: Path, engine: int | None = None) -> dict[Key, dict]:
+    """The records of :func:`read` by (row, method, repeat)."""
+    return {(r["row"], r["method"], r["repeat"]): r for r in read(path, engine)}
+
+
+def fill(path: Path, keys: Iterable[Key], record: Record, max_minutes: float, *, any_engine: bool = False) -> None:
+    """Make the records that are missing, in order, at lowest priority until the time is up.
+
+    ``record`` returns None to skip a key. With ``any_engine`` a record does not depend on the engine.
+    """
     path.parent.mkdir(exist_ok=True)
+    made_by = _report.committed()
+    os.nice(19)
     start = time.perf_counter()
     for key in keys:
-        if key in load(path):
+        if key in (load(path, pma.ENGINE) | load(path, 0) if any_engine else load(path, pma.ENGINE)):
             continue
         if time.perf_counter() - start > 60 * max_minutes:
             print("time is up")
             return
         wall, cpu = time.perf_counter(), time.process_time()
-        result = run(*key)
+        result = record(*key)
         if result is None:
             print(f"{key}: skipped")
             continue
-        record = {
+        if _report.committed() != made_by:
+            raise SystemExit("the code was changed during this run: start it again")
+        line = {
             **dict(zip(("row", "method", "repeat"), key, strict=True)),
             "wall_seconds": round(time.perf_counter() - wall, 2),
             "cpu_seconds": round(time.process_time() - cpu, 2),
-            "source": SOURCE_AT_START,
+            "engine": pma.ENGINE,
+            "commit": made_by,
             **result,
         }
         # One write, so that lines of two processes do not mix.
         with path.open("ab", buffering=0) as file:
-            file.write((json.dumps(record) + "\n").encode())
-        print(f"{key}: {record['cpu_seconds']:.1f} CPU s", flush=True)
+            file.write((json.dumps(line) + "\n").encode())
+        print(f"{key}: {line['cpu_seconds']:.1f} CPU s", flush=True)
+
+
+def options(doc: str) -> argparse.Namespace:
+    """The command line of a benchmark with records."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=0.0, help="make missing records, none after so many minutes")
+    parser.add_argument("--rows", help="those whose names contain one of these, separated by semicolons")
+    parser.add_argument("--methods", help="names, separated by commas")
+    parser.add_argument("--repeats", type=int, help="of each row and method, if fewer than there are")
+    parser.add_argument("--engine", type=int, help="of the table, if not the newest")
+    parser.add_argument("--smallest", action="store_true", help="one small record of each kind, kept nowhere")
+    return parser.parse_args()
+
+
+def chosen(keys: Iterable[Key], arguments: argparse.Namespace) -> Iterator[Key]:
+    """The keys that the command line asks for."""
+    for key in keys:
+        row, method, repeat = key
+        if (
+            (arguments.rows is None or any(part in row for part in arguments.rows.split(";")))
+            and (arguments.methods is None or method in arguments.methods.split(","))
+            and (arguments.repeats is None or repeat < arguments.repeats)
+        ):
+            yield key
+
+
+def smallest(makers: dict[Key, Callable[[], dict | None]], report: Callable[[Path], Any]) -> None:
+    """Make one small record of each kind, and its table, in a folder that is then removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.jsonl"
+        for key, make in makers.items():
+            result = make()
+            shown = "left out" if result is None else json.dumps(result)[:200]
+            print(f"{key}: {shown}", flush=True)
+            if result is not None:
+                line = dict(zip(("row", "method", "repeat"), key, strict=True)) | {"wall_seconds": 0, "cpu_seconds": 0}
+                line |= {"engine": pma.ENGINE, "commit": "none"} | result
+                with path.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+        _report.FOLDER = Path(folder)
+        report(path)
+
+
+def recorded(doc: str, path: Path, keys: Iterable[Key], run: Record) -> tuple[argparse.Namespace, dict[Key, dict]]:
+    """The options of a resumable benchmark, and its records, after making missing ones for ``--minutes``."""
+    arguments = _report.parser(doc)
+    arguments.add_argument("--minutes", type=float, default=0.0)
+    found = arguments.parse_args()
+    if found.minutes:
+        fill(path, keys, run, found.minutes)
+    return found, load(path)
 
 
 def methods_parser(doc: str, methods: list[str], seeds: int) -> argparse.ArgumentParser:
@@ -60,13 +137,20 @@ def methods_parser(doc: str, methods: list[str], seeds: int) -> argparse.Argumen
     return arguments
 
 
-def recorded(
-    doc: str, path: Path, keys: Iterable[Key], run: Callable[..., dict | None]
-) -> tuple[argparse.Namespace, dict[Key, dict]]:
-    """The options of a resumable benchmark, and its records, after making missing ones for ``--minutes``."""
-    arguments = parser(doc)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(path, keys, run, options.minutes)
-    return options, load(path)
+def main(
+    doc: str,
+    file: str,
+    keys: Iterable[Key],
+    record: Record,
+    report: Callable[..., Any],
+    small: dict[Key, Callable[[], dict | None]],
+) -> None:
+    """A benchmark: ``report(path, engine)`` makes the table of its records; ``small`` makes the smallest ones."""
+    arguments = options(doc)
+    path = RESULTS / file
+    if arguments.smallest:
+        smallest(small, report)
+        return
+    if arguments.minutes:
+        fill(path, chosen(keys, arguments), record, arguments.minutes)
+    report(path, arguments.engine)

@@ -1,16 +1,15 @@
-"""What the benchmarks share: fresh processes, quartiles, results as table, JSON and picture."""
+"""What the benchmarks share: committed code, fresh processes, quartiles, results as table, JSON and picture."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import operator
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,16 +23,22 @@ ONE_XLA_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_thread
 BLUE, ORANGE, GREY = "#1f6fb4", "#d9822b", "#8a8a8a"
 
 
-def source() -> str:
-    """Short hash of the package's source files."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parent.parent / "pymc_active"
-    for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
+# Where JSON and pictures go; None: to ``results`` beside the script.
+FOLDER: Path | None = None
 
 
-SOURCE_AT_START = source()
+def committed() -> str:
+    """The last commit that changed the code; ends the program if there is code that is not committed."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    code = ("--", "pymc_active", "benchmarks/*.py")
+    changed = git("status", "--porcelain", "--untracked-files=all", *code)
+    if changed:
+        raise SystemExit(f"commit the code first, so that its results can be made again:\n{changed}")
+    return git("log", "-1", "--format=%h", "--abbrev=12", *code)
 
 
 def parser(docstring: str) -> argparse.ArgumentParser:
@@ -144,13 +149,37 @@ def _version(package: str) -> str | None:
         return None
 
 
-def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], results: Any, figure: Any) -> None:
-    """Print the targets; write ``results/<script>.json`` and ``.png`` beside the script."""
+def write(
+    docstring: str,
+    *,
+    quick: bool,
+    threads: str,
+    targets: list[dict],
+    results: Any,
+    figure: Any,
+    records: Iterable[dict] | None = None,
+) -> None:
+    """Print the targets; write ``results/<script>.json`` and ``.png`` beside the script.
+
+    ``records`` say by which engine and commits they were made; without them, the results are of the code as it is.
+    """
+    from pymc_active import ENGINE
+
     script = Path(sys.argv[0]).resolve()
-    folder = script.parent / "results"
+    folder = FOLDER or script.parent / "results"
     folder.mkdir(exist_ok=True)
     root = Path(__file__).resolve().parent.parent
     stem = script.stem + ("_quick" if quick else "")
+    if records is None:
+        made_by = {"engine": ENGINE, "commits": [] if quick or FOLDER else [committed()]}
+    else:
+        engines = {r.get("engine", 0) for r in records}
+        if len(engines) > 1:
+            raise ValueError(f"a table is of one engine; got records of {sorted(engines)}")
+        made_by = {
+            "engine": max(engines, default=0),
+            "commits": sorted({r["commit"] for r in records if "commit" in r}),
+        }
     report = {
         "question": next(line for line in docstring.splitlines() if line.endswith("?")),
         # A folder of one machine says nothing on another.
@@ -158,6 +187,7 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
             ["python", str(script.relative_to(root)), *("FOLDER" if Path(a).is_absolute() else a for a in sys.argv[1:])]
         ),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **made_by,
         "machine": {
             "cpu": _cpu(),
             "cpus": len(os.sched_getaffinity(0)),
@@ -169,14 +199,10 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
             "python": platform.python_version(),
             **{package: _version(package) for package in PACKAGES},
             "pymc_active": _version("pymc-active"),
-            "pymc_active_source": SOURCE_AT_START,
         },
         "targets": targets,
         "results": results,
     }
-    if source() != SOURCE_AT_START:
-        report["warning"] = "the package was edited during this run: the results belong to no version of it"
-        print(f"\nWARNING: {report['warning']}")
     (folder / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
     figure.savefig(folder / f"{stem}.png", dpi=130, bbox_inches="tight")
     print()
@@ -184,4 +210,6 @@ def write(docstring: str, *, quick: bool, threads: str, targets: list[dict], res
         ("target", "wanted", "measured", ""),
         [(t["what"], t["target"], f"{t['value']:.4g}", "" if t["met"] else "MISSED") for t in targets],
     )
-    print(f"\nWritten: {folder.relative_to(root)}/{stem}.json and .png")
+    print(
+        f"\nEngine {report['engine']}, commits {', '.join(report['commits']) or 'none'}. Written: {stem}.json and .png"
+    )

@@ -33,7 +33,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from _report import BLUE, ORANGE, RESULTS, SOURCE_AT_START, child, parser, target, write
+from _report import BLUE, ORANGE, RESULTS, child, committed, parser, target, write
 
 D, N, N_POOL, NOISE, HALF_WIDTH = 10, 50, 2000, 0.1, 1.7
 WARMUP, DRAWS, THINNING = 256, 128, 16
@@ -272,7 +272,7 @@ def main() -> None:
     PARTS.mkdir(parents=True, exist_ok=True)
     for seed in range(2 if arguments.quick else 10):
         # Results of another version of the package are made anew.
-        part = PARTS / f"{SOURCE_AT_START}_{seed}.json"
+        part = PARTS / f"{committed()}_{seed}.json"
         if not part.exists():
             with tempfile.TemporaryDirectory() as folder:
                 part.write_text(json.dumps(run_one(seed, Path(folder) / "data.npz", methods)))

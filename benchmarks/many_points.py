@@ -25,6 +25,8 @@ from operator import getitem
 
 import _report
 
+from pymc_active import ENGINE
+
 SIZES, GOALS = (100, 300, 1000, 2000, 3000), ("function", "hyperparameters", "maximum")
 # Asks are measured up to so many points, those of the goal "model" up to fewer; max_points with the largest n.
 LARGEST_ASKS, LARGEST_MODELS, MAX_POINTS = 2000, 1000, 500
@@ -174,7 +176,7 @@ def main() -> None:
             break
         record = _report.child({"n": n, "what": what}, threads=1)
         with path.open("a") as file:
-            file.write(json.dumps({**record, "source": _report.SOURCE_AT_START}) + "\n")
+            file.write(json.dumps({**record, "engine": ENGINE, "commit": _report.committed()}) + "\n")
         print(f"{n}, {what}: fit {record['fit']['cpu']:.1f} CPU s, {record['fit']['GiB']:.2f} GiB", flush=True)
     known = load(path)
     _report.write(

@@ -52,9 +52,9 @@ def run(
     start = rng.choice(len(x), 2, replace=False)
     low, high = x.min(), x.max()
     scales = {"x_scale": (low, high - low), "y_scale": (y.mean(), y.std(ddof=1))}
-    models = {e: pma.composite_gp(x[start], y[start], e, priors=priors, **scales) for e in expressions}
+    models = {e: pma.composite_gp(x[start], y[start], e, mean="constant", priors=priors, **scales) for e in expressions}
     learner = pma.active.Learner(
-        models, learn="model", criterion=VARIANTS.get(design, design), pool=x, random_seed=seed
+        models, "model", criterion=VARIANTS.get(design, design), pool=x, inference="auto", random_seed=seed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -84,7 +84,8 @@ def curve(record: dict[str, Any], model: str) -> np.ndarray:
 
 def area(record: dict[str, Any], model: str, first: int = AREA_FROM) -> float:
     """Mean of the curve from ``first`` points on."""
-    return float(curve(record, model)[np.array(record["n"]) >= first].mean())
+    n = np.array(record["n"])
+    return float(curve(record, model)[n >= min(first, n[-1])].mean())
 
 
 def mean_and_error(values: Any) -> dict[str, float]:

@@ -1,15 +1,16 @@
 """Does BAMS find the best kernel structure from fewer points than other designs?
 
-    python benchmarks/paper_bams/figure2.py --max-minutes 60     # goes on where it stopped
-    python benchmarks/paper_bams/figure2.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_bams/figure2.py --minutes 60     # goes on where it stopped; then JSON and picture
+    python benchmarks/paper_bams/figure2.py --smallest       # seconds
 
 Figure 2 of Malkomes & Garnett (2015): posterior probability of the best of 18 models against the number of
 observations, from two random points to 50, on the airline and Mauna Loa series. The best model is the one with the
 highest evidence on all data (``table1.py``), under the same priors. Two noise priors (log noise sd ~ N(log 0.1, 1),
 our default, and the toolbox's N(log 0.01, 0.1)) and two linear kernels (with a location, our default, and through the
-origin). All designs share the Learner, its mode search and its starting points; only the criterion differs.
+origin). All designs share the Learner, which follows particles of every model (``inference="auto"``), and its starting
+points; only the criterion differs.
 
-Needs the papers' series in the folder that PYMC_ACTIVE_DATA names (airline.csv, co2_mauna_loa.csv).
+Mauna Loa needs co2_mauna_loa.csv in the folder that PYMC_ACTIVE_DATA names.
 Records are made breadth first and kept in ``results/figure2.jsonl``.
 """
 
@@ -17,14 +18,14 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import pandas as pd
-from _records import RESULTS, Key, fill, load
+from _records import RESULTS, Key, load, main
 from _report import table, target, write
 from _runs import COLOURS, DESIGNS, PAPERS, area, curve, mean_and_error, run
 
@@ -37,35 +38,30 @@ ROWS = {
     for series in ("airline", "mauna_loa")
 }
 MAIN = [name for name in ROWS if name.endswith("wide noise, located LIN")]
-# The same by the present Learner, which follows particles of every model.
-PARTICLES = {f"{name}, particles": ROWS[name] for name in MAIN}
-ROWS = PARTICLES | ROWS
-FILES = {"airline": ("airline.csv", "passengers"), "mauna_loa": ("co2_mauna_loa.csv", "co2_ppm")}
+# Ten starts of our default priors and of the paper's.
+STARTS = {name: 10 for name in ROWS if name in MAIN or "toolbox noise, rooted" in name}
 
 
 def series(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Years (n, 1) and values (n,), as the papers used them."""
-    file, column = FILES[name]
-    data = pd.read_csv(Path(os.environ["PYMC_ACTIVE_DATA"]) / file)
-    return data[["year_decimal"]].to_numpy(float), data[column].to_numpy(float)
+    if name == "airline":
+        years, passengers = pma.datasets.airline()
+        return years.to_numpy(), passengers.to_numpy()
+    data = pd.read_csv(Path(os.environ["PYMC_ACTIVE_DATA"]) / "co2_mauna_loa.csv")
+    return data[["year_decimal"]].to_numpy(float), data["co2_ppm"].to_numpy(float)
 
 
-def record(row: str, design: str, repeat: int) -> dict | None:
+def record(row: str, design: str, repeat: int, n_points: int = N_POINTS, models: slice = slice(None)) -> dict:
     name, priors, linear = ROWS[row]
-    if row not in MAIN and design not in PAPERS:
-        return None
-    expressions = [str(e) for e in pma.kernels.paper_models(name, rooted=linear == "LIN0")]
-    return run(expressions, *series(name), design, repeat, N_POINTS, priors)
+    expressions = [str(e) for e in pma.kernels.paper_models(name, rooted=linear == "LIN0")][models]
+    return run(expressions, *series(name), design, repeat, n_points, priors)
 
 
-def keys(rows: str, designs: str, repeats: int) -> Iterator[Key]:
-    for repeat in range(repeats):
-        for row in ROWS:
-            if rows and not any(part in row for part in rows.split(";")):
-                continue
-            for design in designs.split(","):
-                if row in MAIN or design in PAPERS:
-                    yield row, design, repeat
+def keys() -> Iterator[Key]:
+    for row, starts in STARTS.items():
+        for repeat in range(starts):
+            for design in PAPERS:
+                yield row, design, repeat
 
 
 def best_models() -> dict[str, str]:
@@ -73,8 +69,7 @@ def best_models() -> dict[str, str]:
     import json
 
     stored = json.loads((RESULTS / "table1.json").read_text())["results"]
-    best = {row: max(stored[row]["log_evidence"], key=stored[row]["log_evidence"].get) for row in stored}
-    return best | {row: best[row.removesuffix(", particles")] for row in PARTICLES}
+    return {row: max(stored[row]["log_evidence"], key=stored[row]["log_evidence"].get) for row in stored}
 
 
 def summarise(records: dict[Key, dict]) -> dict:
@@ -84,15 +79,15 @@ def summarise(records: dict[Key, dict]) -> dict:
         cells = {}
         for design in DESIGNS:
             found = {r: records[row, d, r] for name, d, r in records if (name, d) == (row, design)}
-            # One start says nothing of a spread.
-            if len(found) < 2:
+            if not found:
                 continue
             curves = np.stack([curve(f, best[row]) for f in found.values()])
             areas = {r: area(f, best[row]) for r, f in found.items()}
             cells[design] = {
                 "n": next(iter(found.values()))["n"],
                 "mean": curves.mean(0).tolist(),
-                "standard_error": (curves.std(0, ddof=1) / np.sqrt(len(curves))).tolist(),
+                # One start says nothing of a spread.
+                "standard_error": (curves.std(0, ddof=1) / np.sqrt(len(curves))).tolist() if len(found) > 1 else None,
                 "area": mean_and_error(list(areas.values())),
                 "at_the_end": mean_and_error(curves[:, -1]),
                 "after_a_full_search": mean_and_error(
@@ -161,8 +156,9 @@ def plot(summary: dict):
     return figure
 
 
-def report(path: Path) -> None:
-    summary = summarise(load(path))
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    summary = summarise(records)
     for name, row in summary.items():
         print(f"\n{name}: {row['best']}")
         rows = []
@@ -174,23 +170,17 @@ def report(path: Path) -> None:
             rows.append([DESIGNS[design], cell["area"]["repeats"], *shown, f"{cell['cpu_seconds']:.0f}"])
         table(("design", "starts", "area", "at n = 50", "after a full search", "area less RAND's", "CPU s"), rows)
     write(
-        __doc__, quick=False, threads="one BLAS thread", targets=targets(summary), results=summary, figure=plot(summary)
+        __doc__,
+        quick=False,
+        threads="one BLAS thread",
+        targets=targets(summary),
+        results=summary,
+        figure=plot(summary),
+        records=records.values(),
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="", help="those whose names contain one of these, separated by semicolons")
-    parser.add_argument("--designs", default=",".join(DESIGNS), help="comma-separated criteria")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "figure2.jsonl"
-    if not arguments.report:
-        fill(path, keys(arguments.rows, arguments.designs, arguments.repeats), record, arguments.max_minutes)
-    report(path)
-
-
 if __name__ == "__main__":
-    main()
+    # The expert's and the best of the 18 models.
+    small = {(MAIN[0], d, 0): partial(record, MAIN[0], d, 0, 5, slice(-2, None)) for d in ("bams", "random")}
+    main(__doc__, "figure2.jsonl", keys(), record, report, small)

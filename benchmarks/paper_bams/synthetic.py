@@ -1,7 +1,7 @@
 """Does BAMS find the structure that a series was drawn from, where the truth is not a matter of opinion?
 
-    python benchmarks/paper_bams/synthetic.py --max-minutes 60     # goes on where it stopped
-    python benchmarks/paper_bams/synthetic.py --report
+    python benchmarks/paper_bams/synthetic.py --minutes 60     # goes on where it stopped; then JSON and picture
+    python benchmarks/paper_bams/synthetic.py --smallest       # seconds
 
 25 series, five from each of five kernels, on 150 points. Every log-parameter of a draw is the prior's mean plus half a
 prior sd times a normal number (output scales are equal, so that every term matters), and the noise sd is 0.1 of the
@@ -16,11 +16,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import RESULTS, fill, load
+from _records import Key, load, main
 from _report import table, target, write
 from _runs import COLOURS, DESIGNS, PAPERS, area, curve, mean_and_error, run
 
@@ -47,10 +49,10 @@ def series(truth: str, number: int) -> tuple[np.ndarray, np.ndarray]:
     return x, f + 0.1 * f.std() * rng.normal(size=N_GRID)
 
 
-def record(truth: str, design: str, number: int) -> dict:
+def record(truth: str, design: str, number: int, n_points: int = N_POINTS, models: slice = slice(None)) -> dict:
     known = {str(e): e for e in pma.kernels.grid()}
     label = next(text for text, e in known.items() if e == pma.kernels.parse(truth))
-    return {"truth": label} | run(CANDIDATES, *series(truth, number), design, number, N_POINTS)
+    return {"truth": label} | run(CANDIDATES[models], *series(truth, number), design, number, n_points)
 
 
 def summarise(records: dict) -> dict:
@@ -75,7 +77,7 @@ def summarise(records: dict) -> dict:
         summary["designs"][design] = {
             "n": found[0]["n"],
             "mean": curves.mean(0).tolist(),
-            "standard_error": (curves.std(0, ddof=1) / np.sqrt(len(curves))).tolist(),
+            "standard_error": (curves.std(0) / np.sqrt(max(len(curves) - 1, 1))).tolist(),
             "area": mean_and_error(areas[design]),
             "at_the_end": mean_and_error(curves[:, -1]),
             "found": mean_and_error(top),
@@ -101,7 +103,8 @@ def summarise(records: dict) -> dict:
 
 def most_probable(record: dict) -> tuple[float, float]:
     """Probability of the most probable kernel, and how often it is the true one, from ``FIRST`` points on."""
-    p = np.array(record["probability"])[np.array(record["n"]) >= FIRST]
+    n = np.array(record["n"])
+    p = np.array(record["probability"])[n >= min(FIRST, n[-1])]
     return float(p.max(1).mean()), float(np.mean(p.argmax(1) == record["models"].index(record["truth"])))
 
 
@@ -148,32 +151,32 @@ def plot(summary: dict):
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--designs", default=",".join(PAPERS), help="comma-separated criteria")
-    parser.add_argument("--series", type=int, default=N_SERIES, help="of each kernel")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "synthetic.jsonl"
-    if not arguments.report:
-        keys = [
-            (truth, design, number)
-            for number in range(arguments.series)
-            for truth in TRUTHS
-            for design in arguments.designs.split(",")
-        ]
-        fill(path, iter(keys), record, arguments.max_minutes)
-    summary = summarise(load(path))
+def keys() -> Iterator[Key]:
+    for number in range(N_SERIES):
+        for truth in TRUTHS:
+            for design in PAPERS:
+                yield truth, design, number
+
+
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    summary = summarise(records)
     rows = [
         [DESIGNS[d], *(f"{c[k]['mean']:.2f} ± {c[k]['standard_error']:.2f}" for k in ("area", "at_the_end", "found"))]
         for d, c in summary["designs"].items()
     ]
     table(("design", "area", f"at n = {N_POINTS}", "true kernel on top"), rows)
     write(
-        __doc__, quick=False, threads="one BLAS thread", targets=targets(summary), results=summary, figure=plot(summary)
+        __doc__,
+        quick=False,
+        threads="one BLAS thread",
+        targets=targets(summary),
+        results=summary,
+        figure=plot(summary),
+        records=records.values(),
     )
 
 
 if __name__ == "__main__":
-    main()
+    small = {("SE", d, 0): partial(record, "SE", d, 0, 5, slice(0, 2)) for d in ("bams", "random")}
+    main(__doc__, "synthetic.jsonl", keys(), record, report, small)

@@ -1,7 +1,7 @@
 """Do the evaluations that HDS needs grow with the logarithm of the number of inputs, and with the noise?
 
-    python benchmarks/paper_hds/figure2.py --max-minutes 30     # goes on where it stopped
-    python benchmarks/paper_hds/figure2.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_hds/figure2.py --minutes 30     # goes on where it stopped; then JSON and picture
+    python benchmarks/paper_hds/figure2.py --smallest       # seconds
 
 Figure 2 of Chen, Castro & Krause (2012): draws of a Gaussian process of d = 2 inputs with b = 0.1 on [-1, 1] and unit
 variance, hidden among D inputs; all scales known; 100 draws in each setting, the same for all methods. GPT and FDT
@@ -20,12 +20,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import RESULTS, Key, fill, load
+from _records import Key, load, main
 from _report import table, target, write
 from _runs import BLOCK, METHODS, block, cell, gather, gp_problem, plus_minus, run_cws, run_hds
 
@@ -34,7 +35,7 @@ ROWS = [f"D={D}, noise=0.1" for D in SIZES] + [f"D=200, noise={v}" for v in NOIS
 RUN = ("gpt", "fdt", "gpt_sure", "cws")
 # Printed in the text for D = 200, σ² = 0.1; others are in a picture only. All accuracies are 1 there.
 PAPER = {"gpt": 228, "fdt": 412}
-SEED = 2012
+SEED, BLOCKS = 2012, 5
 
 
 def read(row: str) -> tuple[int, float]:
@@ -42,7 +43,7 @@ def read(row: str) -> tuple[int, float]:
     return int(D), float(noise)
 
 
-def record(row: str, method: str, number: int) -> dict:
+def record(row: str, method: str, number: int, trials: int = BLOCK) -> dict:
     D, noise = read(row)
 
     def trial(i: int) -> dict:
@@ -51,13 +52,13 @@ def record(row: str, method: str, number: int) -> dict:
             return run_cws(problem, noise, (SEED, D, i, 1))
         return run_hds(problem, method, noise, (SEED, D, i, 1), budget=10_000)
 
-    return block(trial(i) for i in range(number * BLOCK, (number + 1) * BLOCK))
+    return block(trial(i) for i in range(number * BLOCK, number * BLOCK + trials))
 
 
-def keys(rows: str | None, methods: str, blocks: int) -> Iterator[Key]:
-    for number in range(blocks):
-        for row in ROWS if rows is None else rows.split(";"):
-            for method in methods.split(","):
+def keys() -> Iterator[Key]:
+    for number in range(BLOCKS):
+        for row in ROWS:
+            for method in RUN:
                 yield row, method, number
 
 
@@ -148,18 +149,9 @@ def plot(summary: dict):
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", help="settings, separated by semicolons")
-    parser.add_argument("--methods", default=",".join(RUN), help="comma-separated")
-    parser.add_argument("--blocks", type=int, default=5, help=f"of {BLOCK} trials")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "figure2.jsonl"
-    if not arguments.report:
-        fill(path, keys(arguments.rows, arguments.methods, arguments.blocks), record, arguments.max_minutes)
-    summary = summarise(load(path))
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    summary = summarise(records)
     rows = [
         [row, METHODS[m][0], c["accuracy"]["n"], f"{c['accuracy']['mean']:.3f}", plus_minus(c["evaluations"])]
         for row, cells in summary["cells"].items()
@@ -175,9 +167,16 @@ def main() -> None:
         ],
     )
     write(
-        __doc__, quick=False, threads="one BLAS thread", targets=targets(summary), results=summary, figure=plot(summary)
+        __doc__,
+        quick=False,
+        threads="one BLAS thread",
+        targets=targets(summary),
+        results=summary,
+        figure=plot(summary),
+        records=records.values(),
     )
 
 
 if __name__ == "__main__":
-    main()
+    small = {(row, m, 0): partial(record, row, m, 0, 2) for row in ROWS[:1] for m in RUN}
+    main(__doc__, "figure2.jsonl", keys(), record, report, small)

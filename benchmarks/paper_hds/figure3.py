@@ -1,7 +1,7 @@
 """Does HDS survive wrong noise variances and bandwidths?
 
-    python benchmarks/paper_hds/figure3.py --max-minutes 30     # goes on where it stopped
-    python benchmarks/paper_hds/figure3.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_hds/figure3.py --minutes 30     # goes on where it stopped; then JSON and picture
+    python benchmarks/paper_hds/figure3.py --smallest       # seconds
 
 Figure 3 of Chen, Castro & Krause (2012), and the sentence on b beside it: draws as in figure 2 with D = 200, σ² = 0.1
 and b = 0.1, while the tests are told another σ² or b. The paper's "ratio between the mis-estimated σ and the truth"
@@ -15,23 +15,24 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import RESULTS, Key, fill, load
+from _records import Key, load, main
 from _report import table, write
 from _runs import BLOCK, METHODS, block, cell, gather, gp_problem, plus_minus, run_hds
 
 NOISE_RATIOS, BANDWIDTH_RATIOS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), (0.01, 0.1, 0.3, 3.0, 10.0)
 ROWS = [f"noise x {r:g}" for r in NOISE_RATIOS] + [f"bandwidth x {r:g}" for r in BANDWIDTH_RATIOS]
 RUN = ("gpt", "fdt")
-SEED = 2012
+SEED, BLOCKS = 2012, 5
 D, NOISE, BANDWIDTH = 200, 0.1, 0.1
 
 
-def record(row: str, method: str, number: int) -> dict:
+def record(row: str, method: str, number: int, trials: int = BLOCK) -> dict:
     what, _, ratio = row.partition(" x ")
     name, true = ("noise_variance", NOISE) if what == "noise" else (what, BANDWIDTH)
     told = {name: true * float(ratio)}
@@ -40,13 +41,13 @@ def record(row: str, method: str, number: int) -> dict:
         problem = gp_problem(D, 2, BANDWIDTH, np.random.default_rng((SEED, D, i)))
         return run_hds(problem, method, NOISE, (SEED, D, i, 1), **told)
 
-    return block(trial(i) for i in range(number * BLOCK, (number + 1) * BLOCK))
+    return block(trial(i) for i in range(number * BLOCK, number * BLOCK + trials))
 
 
-def keys(rows: str | None, methods: str, blocks: int) -> Iterator[Key]:
-    for number in range(blocks):
-        for row in ROWS if rows is None else rows.split(";"):
-            for method in methods.split(","):
+def keys() -> Iterator[Key]:
+    for number in range(BLOCKS):
+        for row in ROWS:
+            for method in RUN:
                 yield row, method, number
 
 
@@ -95,18 +96,9 @@ def plot(cells: dict):
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", help="settings, separated by semicolons")
-    parser.add_argument("--methods", default=",".join(RUN), help="comma-separated")
-    parser.add_argument("--blocks", type=int, default=5, help=f"of {BLOCK} trials")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "figure3.jsonl"
-    if not arguments.report:
-        fill(path, keys(arguments.rows, arguments.methods, arguments.blocks), record, arguments.max_minutes)
-    cells = summarise(load(path))
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    cells = summarise(records)
     rows = [
         [row, METHODS[m][0], c["accuracy"]["n"], f"{c['accuracy']['mean']:.2f}", plus_minus(c["evaluations"]),
          f"{c['warned']:.2f}", f"{c['wrong_without_warning']:.2f}"]
@@ -114,8 +106,17 @@ def main() -> None:
         for m, c in methods.items()
     ]  # fmt: skip
     table(("told", "method", "trials", "accuracy", "evaluations ± 3 se", "warned", "silent"), rows)
-    write(__doc__, quick=False, threads="one BLAS thread", targets=[], results=cells, figure=plot(cells))
+    write(
+        __doc__,
+        quick=False,
+        threads="one BLAS thread",
+        targets=[],
+        results=cells,
+        figure=plot(cells),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    small = {(row, m, 0): partial(record, row, m, 0, 2) for row in ("noise x 1", "noise x 2") for m in RUN}
+    main(__doc__, "figure3.jsonl", keys(), record, report, small)

@@ -1,7 +1,7 @@
 """Is the maximum found sooner if the inputs that matter are found first?
 
-    python benchmarks/paper_hds/figure5.py --max-minutes 30     # goes on where it stopped
-    python benchmarks/paper_hds/figure5.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_hds/figure5.py --minutes 30     # goes on where it stopped; then JSON and picture
+    python benchmarks/paper_hds/figure5.py --smallest       # seconds
 
 Figure 5 (b) and (c) of Chen, Castro & Krause (2012): average and smallest regret of HDS followed by GP-UCB on the
 inputs found, and of GP-UCB on all inputs; d = 2 inputs of D = 4 matter, as in the paper, and of D = 40. What the
@@ -25,14 +25,15 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 import warnings
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 from _problems import BRANIN_MINIMUM, HiddenProblem, quad
-from _records import RESULTS, Key, fill, load
+from _records import Key, load, main
 from _report import table, target, write
 from _runs import THRESHOLDS, gp_problem, hidden_branin, noisy
 from gp_ucb import gp_ucb, regret
@@ -48,7 +49,7 @@ FUNCTIONS = {"GP": 0.2, "Branin": 0.5, "Quad": 1.0}
 SIZES = (4, 40)
 ROWS = [f"{name}, D={D}" for D in SIZES for name in FUNCTIONS]
 HORIZON, BETA, NOISE = 200, 4.0, 0.1
-SEED = 2012
+SEED, TRIALS = 2012, 20
 
 
 def problem(row: str, trial: int) -> tuple[HiddenProblem, float]:
@@ -70,7 +71,7 @@ def problem(row: str, trial: int) -> tuple[HiddenProblem, float]:
     return made._replace(function=lambda X: (sign * made.function(X) - mean) / sd), float((largest - mean) / sd)
 
 
-def record(row: str, method: str, number: int) -> dict:
+def record(row: str, method: str, number: int, horizon: int = HORIZON) -> dict:
     made, largest = problem(row, number)
     D = len(made.bounds)
     rng = np.random.default_rng((SEED, number, 1))
@@ -79,17 +80,17 @@ def record(row: str, method: str, number: int) -> dict:
     active: list[int] = []
     points = np.empty((0, D))
     if method == "random":
-        points = rng.uniform(-1, 1, (HORIZON, D))
+        points = rng.uniform(-1, 1, (horizon, D))
     elif method == "hds_ucb":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            selection = pma.active.hds(f, D, test="gpt", budget=HORIZON, random_seed=rng, **THRESHOLDS, **scales)
+            selection = pma.active.hds(f, D, test="gpt", budget=horizon, random_seed=rng, **THRESHOLDS, **scales)
         active, points = selection.active, selection.history.X()
     n_selection = len(points)
-    if n_selection < HORIZON:
+    if n_selection < horizon:
         inputs = active or list(range(D))
         y = selection.history.y if n_selection else np.empty(0)
-        further = gp_ucb(f, D, HORIZON - n_selection, inputs, X=points[:, inputs], y=y, beta=BETA, rng=rng, **scales)
+        further = gp_ucb(f, D, horizon - n_selection, inputs, X=points[:, inputs], y=y, beta=BETA, rng=rng, **scales)
         points = np.concatenate([points, further])
     found = regret(made.function(points), largest)
     return {
@@ -100,10 +101,10 @@ def record(row: str, method: str, number: int) -> dict:
     }
 
 
-def keys(rows: str | None, methods: str, trials: int) -> Iterator[Key]:
-    for number in range(trials):
-        for row in ROWS if rows is None else rows.split(";"):
-            for method in methods.split(","):
+def keys() -> Iterator[Key]:
+    for number in range(TRIALS):
+        for row in ROWS:
+            for method in METHODS:
                 yield row, method, number
 
 
@@ -112,14 +113,14 @@ def summarise(records: dict) -> dict:
     for row in ROWS:
         for method in METHODS:
             found = [r for key, r in sorted(records.items()) if key[:2] == (row, method)]
-            if len(found) < 2:
+            if not found:
                 continue
             one: dict = {"trials": len(found), "right": float(np.mean([r["right"] for r in found]))}
             one["selection"] = float(np.mean([r["selection"] for r in found]))
             for what in ("average", "minimum"):
                 curves = np.array([r[what] for r in found])
                 one[what] = curves.mean(0).round(4).tolist()
-                one[f"{what}_error"] = (curves.std(0, ddof=1) / np.sqrt(len(curves))).round(4).tolist()
+                one[f"{what}_error"] = (curves.std(0) / np.sqrt(max(len(curves) - 1, 1))).round(4).tolist()
             cells.setdefault(row, {})[method] = one
         shared = [n for r, m, n in records if (r, m) == (row, "hds_ucb") and (row, "ucb", n) in records]
         for what in ("average", "minimum"):
@@ -153,7 +154,7 @@ def plot(cells: dict):
     figure, axes = plt.subplots(
         *shape, figsize=(2.9 * len(cells), 5.2), sharex=True, squeeze=False, layout="constrained"
     )
-    at = np.arange(1, HORIZON + 1)
+    at = np.arange(1, len(next(iter(next(iter(cells.values())).values()))["average"]) + 1)
     for j, (row, methods) in enumerate(cells.items()):
         for method, one in methods.items():
             label, colour = METHODS[method]
@@ -175,18 +176,9 @@ def plot(cells: dict):
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", help="functions, separated by semicolons")
-    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "figure5.jsonl"
-    if not arguments.report:
-        fill(path, keys(arguments.rows, arguments.methods, arguments.trials), record, arguments.max_minutes)
-    cells = summarise(load(path))
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    cells = summarise(records)
     rows = []
     for row, methods in cells.items():
         for method, one in methods.items():
@@ -197,8 +189,17 @@ def main() -> None:
             rows.append([row, METHODS[method][0], one["trials"], right, f"{one['selection']:.0f}", *shown, *gains])
     header = "function", "method", "trials", "right", "selection", "average ± 3 se", "smallest ± 3 se", "gain", "gain"
     table(header, rows)
-    write(__doc__, quick=False, threads="one BLAS thread", targets=targets(cells), results=cells, figure=plot(cells))
+    write(
+        __doc__,
+        quick=False,
+        threads="one BLAS thread",
+        targets=targets(cells),
+        results=cells,
+        figure=plot(cells),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    small = {("GP, D=4", m, 0): partial(record, "GP, D=4", m, 0, 40) for m in METHODS}
+    main(__doc__, "figure5.jsonl", keys(), record, report, small)

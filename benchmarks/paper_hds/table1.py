@@ -1,7 +1,7 @@
 """Does HDS find the inputs of well-known functions, which are no draws of a Gaussian process?
 
-    python benchmarks/paper_hds/table1.py --max-minutes 30     # goes on where it stopped
-    python benchmarks/paper_hds/table1.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_hds/table1.py --minutes 30     # goes on where it stopped; then JSON and picture
+    python benchmarks/paper_hds/table1.py --smallest       # seconds
 
 Table 1 and figure 4 of Chen, Castro & Krause (2012): Quad, QuadMix (d = 2, 4, 6), Branin and Beale, hidden among D =
 200 inputs, at most 2,000 evaluations, 40 trials. What the paper leaves open, and how it is read here:
@@ -22,15 +22,16 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 import time
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import screening
 from _problems import BEALE_BOUNDS, HiddenProblem, beale, hidden, quad
-from _records import RESULTS, Key, fill, load
+from _records import Key, load, main
 from _report import table, write
 from _runs import BLOCK, METHODS, block, cell, gather, hidden_branin, noisy, plus_minus, run_cws, run_hds
 
@@ -54,7 +55,7 @@ PAPER_EVALUATIONS = {
     "Branin": {"fdt": "267 ± 28", "gpt": "236 ± 12", "cws": "1703 ± 96"},
     "Beale": {"fdt": "280 ± 10", "gpt": "674 ± 44", "cws": "1802 ± 82"},
 }
-SEED = 2012
+SEED, BLOCKS = 2012, 2
 
 
 def problem(row: str, trial: int) -> HiddenProblem:
@@ -83,7 +84,7 @@ def _largest(made: HiddenProblem) -> float:
     return float(made.function(corners).max())
 
 
-def record(row: str, method: str, number: int) -> dict | None:
+def record(row: str, method: str, number: int, trials: int = BLOCK) -> dict | None:
     if method in ("lasso", "ard") and row.endswith("raw"):
         return None
 
@@ -95,7 +96,7 @@ def record(row: str, method: str, number: int) -> dict | None:
             return screen(made, method, seed)
         return run_hds(made, method, NOISE, seed, budget=BUDGET)
 
-    return block(trial(i) for i in range(number * BLOCK, (number + 1) * BLOCK))
+    return block(trial(i) for i in range(number * BLOCK, number * BLOCK + trials))
 
 
 def screen(made: HiddenProblem, method: str, seed: tuple) -> dict:
@@ -108,10 +109,10 @@ def screen(made: HiddenProblem, method: str, seed: tuple) -> dict:
     return {"right": found == made.active, "evaluations": N_SCREENED, "seconds": seconds}
 
 
-def keys(rows: str | None, methods: str, blocks: int) -> Iterator[Key]:
-    for number in range(blocks):
-        for row in ROWS if rows is None else rows.split(";"):
-            for method in methods.split(","):
+def keys() -> Iterator[Key]:
+    for number in range(BLOCKS):
+        for row in ROWS:
+            for method in RUN:
                 yield row, method, number
 
 
@@ -163,18 +164,9 @@ def plot(summary: dict):
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", help="functions, separated by semicolons")
-    parser.add_argument("--methods", default=",".join(RUN[:-1]), help="comma-separated; 'ard' takes minutes a record")
-    parser.add_argument("--blocks", type=int, default=2, help=f"of {BLOCK} trials")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "table1.jsonl"
-    if not arguments.report:
-        fill(path, keys(arguments.rows, arguments.methods, arguments.blocks), record, arguments.max_minutes)
-    summary = summarise(load(path))
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    summary = summarise(records)
     rows = [
         [row, METHODS[m][0], c["accuracy"]["n"], f"{c['accuracy']['mean']:.2f}", plus_minus(c["evaluations"]),
          *(f"{c[k]:.2f}" if k in c else "" for k in ("share_found", "false", "warned", "wrong_without_warning"))]
@@ -183,8 +175,17 @@ def main() -> None:
     ]  # fmt: skip
     header = "function", "method", "trials", "accuracy", "evaluations ± 3 se", "found", "false", "warned", "silent"
     table(header, rows)
-    write(__doc__, quick=False, threads="one BLAS thread", targets=[], results=summary, figure=plot(summary))
+    write(
+        __doc__,
+        quick=False,
+        threads="one BLAS thread",
+        targets=[],
+        results=summary,
+        figure=plot(summary),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    small = {("Branin, rescaled", m, 0): partial(record, "Branin, rescaled", m, 0, 2) for m in RUN if m != "ard"}
+    main(__doc__, "table1.jsonl", keys(), record, report, small)

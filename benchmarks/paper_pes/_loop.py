@@ -18,7 +18,7 @@ import pymc_active as pma
 from pymc_active.criteria.improvement import ExpectedImprovement
 from pymc_active.criteria.maximum.entropy_search import EntropySearch
 
-LOOP_METHODS = ("pes", "pes_nb", "ei", "es", "LogEI", "qPES")
+LOOP_METHODS = ("pes", "pes_nb", "ei", "ei_10", "es", "LogEI")
 N_START, DRAWS = 3, 10
 SEED = 2014
 
@@ -68,8 +68,10 @@ FUNCTIONS = {
 
 
 def priors(D: int) -> dict[str, Any]:
-    """Broad ones for inputs in the unit cube and outputs of mean 0 and sd 1; the others are the builder's."""
+    """Broad ones for inputs in the unit cube and outputs of mean 0 and sd 1."""
     return {
+        "mean_constant": pm.Normal.dist(0.0, 1.0),
+        "log_outputscale": pm.Normal.dist(0.0, 1.0),
         "log_lengthscale": pm.Normal.dist(np.log(0.3 * np.sqrt(D / 2)), 1.0),
         "log_noise": pm.Normal.dist(np.log(0.01), 1.5),
     }
@@ -82,9 +84,10 @@ def run_loop(problem: Problem, method: str, repeat: int) -> dict[str, Any]:
     # Drawn at once, so that all methods meet the same noise.
     noise = problem.noise * np.random.default_rng((SEED, repeat)).normal(size=N_START + problem.n_asks)
     y = problem.function(X) + noise[:N_START]
-    gpm = pma.ard_gp(X, y, mean="constant", priors=priors(problem.D), y_scale=(problem.mean, problem.sd))
-    learner = pma.active.Learner(
-        gpm, "maximum", bounds=bounds, criterion=_criterion(method, repeat), random_seed=repeat
+    scale = {"x_scale": None, "y_scale": (problem.mean, problem.sd)}
+    gpm = pma.ard_gp(X, y, kernel="ExpQuad", mean="constant", priors=priors(problem.D), **scale)
+    learner = pma.Learner(
+        gpm, "maximum", bounds=bounds, criterion=_criterion(method, repeat), inference="auto", random_seed=repeat
     )
     regret, evaluations, asking = [], [], 0.0
     with warnings.catch_warnings(record=True) as caught:
@@ -110,12 +113,12 @@ def run_loop(problem: Problem, method: str, repeat: int) -> dict[str, Any]:
 
 def _criterion(method: str, repeat: int) -> Any:
     """What the Learner is told; BoTorch and ES choose without it."""
-    if method == "ei":
+    if method == "ei_10":
         return ExpectedImprovement(method="draws", draws=DRAWS, random_seed=repeat)
     return (
         NOT_A_LEARNERS
         if method in (*PEERS, "es")
-        else {"pes_nb": partial(pma.active.pes, method="map")}.get(method, method)
+        else {"pes_nb": partial(pma.active.pes, method="map"), "ei": "expected_improvement"}.get(method, method)
     )
 
 

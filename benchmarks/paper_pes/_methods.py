@@ -11,6 +11,7 @@ METHODS = {
     "jes": ("JES", "#009E73"),
     "mes": ("MES", "#CC79A7"),
     "ei": ("EI", "#D55E00"),
+    "ei_10": ("EI, 10 draws", "#F0A070"),
     "thompson": ("Thompson", "#999999"),
     "random": ("random", "#BBBBBB"),
     "qPES": ("BoTorch qPES", "#000000"),

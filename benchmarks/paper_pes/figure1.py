@@ -1,7 +1,7 @@
 """How well do PES and its rivals rank candidates by the true information about the maximum's place?
 
-    python benchmarks/paper_pes/figure1.py --max-minutes 60     # goes on where it stopped; about 45 minutes of CPU
-    python benchmarks/paper_pes/figure1.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_pes/figure1.py --minutes 60     # goes on where it stopped; about 45 minutes of CPU
+    python benchmarks/paper_pes/figure1.py --smallest       # seconds
 
 Figure 1 of Hernandez-Lobato et al. (2014) on many data sets: 10 with 10 points and 10 with 20, drawn uniformly from
 the unit square, outputs from a GP with output variance 1, squared lengthscales 0.1 and noise variance 1e-6, all
@@ -23,13 +23,14 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 import time
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import RESULTS, Key, fill, load
+from _records import RESULTS, Key, load, main
 from _report import table, target, write
 from _runs import METHODS, OUTPUTSCALE, PEERS, POINT, kernel, known_arguments, known_gpm, peer
 from pes_peers import is_installed
@@ -49,7 +50,7 @@ OPTIONS = {
     "pes_zero": {"mixed": "zero"},
     "pes_stationary": {"boundary": "stationary"},
 }
-N_OPTIMA, GRID, HALF = 200, 40, 100_000
+N_OPTIMA, GRID, HALF, REPEATS = 200, 40, 100_000, 10
 BOUNDS = [(0.0, 1.0)] * 2
 # Maps of this data set are kept, for the picture.
 SHOWN = 0
@@ -69,7 +70,7 @@ def cells() -> np.ndarray:
     return np.stack(np.meshgrid(sides, sides, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
-def find_truth(n: int, repeat: int) -> dict:
+def find_truth(n: int, repeat: int, draws: int = HALF) -> dict:
     gpm = known_gpm(*draw_data(n, repeat))
     halves = [
         pma.active.pes_ground_truth(
@@ -77,7 +78,7 @@ def find_truth(n: int, repeat: int) -> dict:
             bounds=BOUNDS,
             point=POINT,
             n_grid=GRID,
-            draws=HALF,
+            draws=draws,
             random_seed=np.random.default_rng((n, repeat, half)),
         )
         for half in range(2)
@@ -128,7 +129,11 @@ def record(row: str, method: str, repeat: int) -> dict | None:
         return find_truth(n, repeat)
     if method in PEERS and not is_installed():
         return None
-    truth = np.array(load(RESULTS / "figure1.jsonl")[row, "truth", repeat]["information"])
+    truth = load(RESULTS / "figure1.jsonl", pma.ENGINE)[row, "truth", repeat]["information"]
+    return judged(method, n, repeat, np.array(truth))
+
+
+def judged(method: str, n: int, repeat: int, truth: np.ndarray) -> dict:
     found = score(method, n, repeat)
     if "values" not in found:
         return {"error": found["error"]}
@@ -144,10 +149,10 @@ def record(row: str, method: str, repeat: int) -> dict | None:
     }
 
 
-def keys(methods: str, repeats: int) -> Iterator[Key]:
-    for repeat in range(repeats):
+def keys() -> Iterator[Key]:
+    for repeat in range(REPEATS):
         for row in ROWS:
-            for method in ("truth", *methods.split(",")):
+            for method in ("truth", *OURS, *RIVALS):
                 yield row, method, repeat
 
 
@@ -228,8 +233,13 @@ def plot(records: dict[Key, dict], summary: dict):
     return figure
 
 
-def report() -> None:
-    records = load(RESULTS / "figure1.jsonl")
+def small(row: str, method: str) -> dict:
+    truth = find_truth(ROWS[row], 0, 2000)
+    return truth if method == "truth" else judged(method, ROWS[row], 0, np.array(truth["information"]))
+
+
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
     summary = summarise(records)
     for row, cell in summary.items():
         t = cell["truth"]
@@ -243,20 +253,17 @@ def report() -> None:
             for m, c in sorted(cell["methods"].items(), key=lambda pair: -pair[1]["mean"])
         ]  # fmt: skip
         table(("method", "Spearman", "smallest", "pick", "peak over truth's", "failed"), rows)
-    write(__doc__, quick=False, threads="one", targets=targets(summary), results=summary, figure=plot(records, summary))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default=",".join((*OURS, *RIVALS)), help="comma-separated")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    if not arguments.report:
-        fill(RESULTS / "figure1.jsonl", keys(arguments.methods, arguments.repeats), record, arguments.max_minutes)
-    report()
+    write(
+        __doc__,
+        quick=False,
+        threads="one",
+        targets=targets(summary),
+        results=summary,
+        figure=plot(records, summary),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    smallest = {("10 points", m, 0): partial(small, "10 points", m) for m in ("truth", "pes", "mes", "es")}
+    main(__doc__, "figure1.jsonl", keys(), record, report, smallest)

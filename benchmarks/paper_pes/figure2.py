@@ -1,7 +1,7 @@
 """Does PES find the maximum of functions from its own prior sooner than other criteria?
 
-    python benchmarks/paper_pes/figure2.py --max-minutes 60     # goes on where it stopped; about 90 minutes of CPU
-    python benchmarks/paper_pes/figure2.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_pes/figure2.py --minutes 60     # goes on where it stopped; about 90 minutes of CPU
+    python benchmarks/paper_pes/figure2.py --smallest       # seconds
 
 Figure 2 of Hernandez-Lobato et al. (2014), the within-model comparison: 1,024 values drawn at random points of the
 unit square from the GP prior (output variance 1, squared lengthscales 0.1, noise variance 1e-6), and the function is
@@ -21,13 +21,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import RESULTS, Key, fill, load
+from _records import Key, load, main
 from _report import table, target, write
 from _runs import (
     LENGTHSCALE,
@@ -51,6 +51,8 @@ ROW = "within the model"
 # The cheap ones; these take a second or more a point.
 FAST, SLOW = ("pes", "ei", "jes", "mes", "thompson", "random"), ("LogEI", "es", "qPES")
 N_EVALUATIONS, N_VALUES, N_OPTIMA = 30, 1024, 50
+# Functions for each of the cheap methods, and of the others.
+REPEATS, SLOW_REPEATS = 100, 40
 N_SCREEN, N_CLIMBED = 120, 20
 SEED = 2014
 
@@ -90,7 +92,7 @@ class Problem:
 problem: Callable[[int], Problem] = lru_cache(1)(Problem)
 
 
-def record(row: str, method: str, repeat: int) -> dict | None:
+def record(row: str, method: str, repeat: int, n_evaluations: int = N_EVALUATIONS) -> dict | None:
     if method in PEERS and not is_installed():
         return None
     f = problem(repeat)
@@ -101,9 +103,9 @@ def record(row: str, method: str, repeat: int) -> dict | None:
     y = f(X) + noise[:1]
     gpm = known_gpm(X, y)
     regret = []
-    for n in range(1, N_EVALUATIONS + 1):
+    for n in range(1, n_evaluations + 1):
         regret.append(f.maximum - float(f(best_mean(fit_known(gpm), 2, "map")[None])[0]))
-        if n == N_EVALUATIONS:
+        if n == n_evaluations:
             break
         x = ask_known(method, gpm, N_OPTIMA, repeat)
         X, y = np.concatenate([X, x[None]]), np.concatenate([y, f(x[None]) + noise[n]])
@@ -111,10 +113,10 @@ def record(row: str, method: str, repeat: int) -> dict | None:
     return {"regret": [float(f"{r:.3e}") for r in regret]}
 
 
-def keys(methods: str, repeats: int, slow_repeats: int) -> Iterator[Key]:
-    for repeat in range(repeats):
-        for method in methods.split(","):
-            if method in FAST or repeat < slow_repeats:
+def keys() -> Iterator[Key]:
+    for repeat in range(REPEATS):
+        for method in (*FAST, *SLOW):
+            if method in FAST or repeat < SLOW_REPEATS:
                 yield ROW, method, repeat
 
 
@@ -122,13 +124,14 @@ def summarise(records: dict[Key, dict]) -> dict:
     summary: dict = {"methods": {}, "against_ei": {}}
     for method in (*FAST, *SLOW):
         found = {r: one for (_, m, r), one in records.items() if m == method}
-        if len(found) < 2:
+        if not found:
             continue
         regrets = np.array([one["regret"] for one in found.values()])
         summary["methods"][method] = regret_summary(regrets) | {
             "smallest": float(regrets.min()),
             "wall_seconds": float(np.median([one["wall_seconds"] for one in found.values()])),
         }
+        summary["evaluations"] = list(range(1, regrets.shape[1] + 1))
         shared = [r for r in found if (ROW, "ei", r) in records]
         if method != "ei" and len(shared) > 1:
             final = [np.array([records[ROW, m, r]["regret"][-1] for r in shared]) for m in (method, "ei")]
@@ -140,7 +143,7 @@ def targets(summary: dict) -> list[dict]:
     if "pes" not in summary["methods"]:
         return []
     cell = summary["methods"]["pes"]
-    what = f"PES, {cell['repeats']} functions: log10 of the median regret at {N_EVALUATIONS}"
+    what = f"PES, {cell['repeats']} functions: log10 of the median regret at {summary['evaluations'][-1]}"
     result = [target(what, cell["median"][-1], "<=", -5.5)]
     if "pes" in summary["against_ei"]:
         result.append(target("PES less EI, decades", summary["against_ei"]["pes"]["decades"], "<=", -0.7))
@@ -159,40 +162,37 @@ def plot(summary: dict):
     left.set_aspect("equal")
     repeats = {cell["repeats"] for cell in summary["methods"].values()}
     title = f"{' and '.join(map(str, sorted(repeats, reverse=True)))} functions"
-    plot_regret(right, np.arange(1, N_EVALUATIONS + 1), summary["methods"], title=title)
+    plot_regret(right, summary["evaluations"], summary["methods"], title=title)
     right.set_ylabel("log10 of the median regret")
     right.legend(fontsize=8)
     return figure
 
 
-def report() -> None:
-    summary = summarise(load(RESULTS / "figure2.jsonl"))
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    summary = summarise(records)
     rows = []
+    steps = summary["evaluations"][len(summary["evaluations"]) // 3 - 1 :: len(summary["evaluations"]) // 3]
     for method, cell in sorted(summary["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
         versus = summary["against_ei"].get(method)
-        at = [f"{cell['median'][n - 1]:.2f}" for n in (10, 20, 30)]
+        at = [f"{cell['median'][n - 1]:.2f}" for n in steps]
         shown = (
             f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}" if versus else ""
         )
         spread = (cell["upper"][-1] - cell["lower"][-1]) / 2
         rows.append([METHODS[method][0], cell["repeats"], *at, f"{spread:.2f}", shown, f"{cell['wall_seconds']:.1f}"])
-    table(("method", "functions", "at 10", "at 20", "at 30", "±", "at 30, less EI", "s a run"), rows)
-    write(__doc__, quick=False, threads="one", targets=targets(summary), results=summary, figure=plot(summary))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default=",".join((*FAST, *SLOW)), help="comma-separated")
-    parser.add_argument("--repeats", type=int, default=100, help="functions for PES, EI, JES, MES, Thompson, random")
-    parser.add_argument("--slow-repeats", type=int, default=40, help="functions for ES and BoTorch's")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    if not arguments.report:
-        wanted = keys(arguments.methods, arguments.repeats, arguments.slow_repeats)
-        fill(RESULTS / "figure2.jsonl", wanted, record, arguments.max_minutes)
-    report()
+    table(("method", "functions", *(f"at {n}" for n in steps), "±", "at the end, less EI", "s a run"), rows)
+    write(
+        __doc__,
+        quick=False,
+        threads="one",
+        targets=targets(summary),
+        results=summary,
+        figure=plot(summary),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    small = {(ROW, m, 0): partial(record, ROW, m, 0, 6) for m in ("pes", "ei", "es", "random")}
+    main(__doc__, "figure2.jsonl", keys(), record, report, small)

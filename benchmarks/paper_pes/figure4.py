@@ -1,7 +1,7 @@
 """Does PES find the optimum of noisy objectives of the real world sooner than other criteria?
 
-    python benchmarks/paper_pes/figure4.py --max-minutes 60     # goes on where it stopped; about 40 minutes of CPU
-    python benchmarks/paper_pes/figure4.py --report             # JSON and picture of what is stored
+    python benchmarks/paper_pes/figure4.py --minutes 60     # goes on where it stopped; about two hours of CPU
+    python benchmarks/paper_pes/figure4.py --smallest       # seconds
 
 Figure 4 of Hernandez-Lobato et al. (2014). The truth is, as there, the posterior mean of a GP through 1,000
 evaluations at uniform points of the unit square, its noise that of the measurements. Nobody knows the paper's exact
@@ -24,16 +24,16 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import pandas as pd
 from _loop import LOOP_METHODS, Problem, priors, run_loop
 from _real import hydrogen, nnet, portfolio
-from _records import RESULTS, Key, fill, load
+from _records import RESULTS, Key, load, main
 from _report import table, write
 from _runs import METHODS, PEERS, paired, plot_regret, regret_summary
 from pes_peers import is_installed
@@ -44,7 +44,7 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 N_TRUTH, N_ASKS, EVERY = 1000, 36, 4
 LABELS = {"nnet": "NNet", "portfolio": "Portfolio, a stand-in", "hydrogen": "Hydrogen"}
 SIMULATORS: dict[str, Callable] = {"nnet": nnet, "portfolio": portfolio}
-GRID = 201
+GRID, STARTS = 201, 60
 
 
 def evaluations(row: str) -> tuple[np.ndarray, np.ndarray]:
@@ -103,10 +103,15 @@ def record(row: str, method: str, repeat: int) -> dict | None:
     return run_loop(truth, method, repeat) | {"noise": truth.noise, "sd": truth.sd}
 
 
-def keys(rows: list[str], methods: str, repeats: int) -> Iterator[Key]:
-    for repeat in range(repeats):
-        for row in rows:
-            for method in methods.split(","):
+def small(row: str, method: str) -> dict:
+    truth = problem(row)._replace(n_asks=4, every=2)
+    return run_loop(truth, method, 0) | {"noise": truth.noise, "sd": truth.sd}
+
+
+def keys() -> Iterator[Key]:
+    for repeat in range(STARTS):
+        for row in rows_at_hand():
+            for method in LOOP_METHODS:
                 yield row, method, repeat
 
 
@@ -116,7 +121,7 @@ def summarise(records: dict[Key, dict]) -> dict:
         cell: dict = {"methods": {}, "against_ei": {}}
         for method in LOOP_METHODS:
             found = {r: one for (name, m, r), one in records.items() if (name, m) == (row, method)}
-            if len(found) < 2:
+            if not found:
                 continue
             first = next(iter(found.values()))
             cell |= {key: first[key] for key in ("evaluations", "noise", "sd")}
@@ -148,11 +153,9 @@ def plot(summary: dict):
     return figure
 
 
-def report() -> None:
-    summary = summarise(load(RESULTS / "figure4.jsonl"))
-    if not summary:
-        print("nothing to report: two starts at least are needed")
-        return
+def report(path: Path, engine: int | None = None) -> None:
+    records = load(path, engine)
+    summary = summarise(records)
     for row, cell in summary.items():
         print(f"\n{LABELS[row]}, after {cell['evaluations'][-1]} evaluations; noise sd {cell['noise']:.3g}")
         rows = []
@@ -161,21 +164,17 @@ def report() -> None:
             shown = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}" if versus else ""
             rows.append([METHODS[method][0], one["repeats"], f"{one['median'][-1]:.2f}", shown])
         table(("method", "starts", "at the end", "less EI"), rows)
-    write(__doc__, quick=False, threads="one", targets=[], results=summary, figure=plot(summary))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default="pes,pes_nb,ei,es,LogEI", help="comma-separated")
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    if not arguments.report:
-        wanted = keys(rows_at_hand(), arguments.methods, arguments.repeats)
-        fill(RESULTS / "figure4.jsonl", wanted, record, arguments.max_minutes)
-    report()
+    write(
+        __doc__,
+        quick=False,
+        threads="one",
+        targets=[],
+        results=summary,
+        figure=plot(summary),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    smallest = {("nnet", m, 0): partial(small, "nnet", m) for m in ("pes", "ei")}
+    main(__doc__, "figure4.jsonl", keys(), record, report, smallest)
