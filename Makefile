@@ -2,6 +2,7 @@
 # make docs    build the documentation, docs/_build/html/index.html
 # make quick   run linters, types and the tests that say most
 # make test    run every check
+# make nightly run what takes too long for make test: graphs under Numba and JAX, the smallest record of every benchmark
 # PYTHON=...   the Python to make the environment with, if not the one found
 
 VENV := .venv
@@ -42,7 +43,7 @@ lint: $(VENV)/.stamp-test
 
 .PHONY: quick
 quick: lint
-	$(PYTEST) -m "not slow" tests
+	$(PYTEST) -m "not slow and not nightly" tests
 
 .PHONY: test
 test: lint
@@ -51,6 +52,10 @@ test: lint
 # The wheel is made and tried meanwhile.
 	$(PY) tools/check_wheel.py & \
 	$(if $(wildcard docs),$(SPHINX) --fresh-env --write-all --jobs 2 --define nb_execution_mode=force,true) && wait $$!
+
+.PHONY: nightly
+nightly: $(VENV)/.stamp-test $(VENV)/.stamp-nightly
+	$(PYTEST) --dist worksteal -m nightly tests
 
 $(VENV)/.stamp-venv: pyproject.toml
 	@python=$$(sh tools/find_python.sh) && \
@@ -61,6 +66,7 @@ $(VENV)/.stamp-venv: pyproject.toml
 $(VENV)/.stamp-demo: EXTRAS := plots,datasets
 $(VENV)/.stamp-docs: EXTRAS := docs
 $(VENV)/.stamp-test: EXTRAS := test
+$(VENV)/.stamp-nightly: EXTRAS := test,jax
 
 # Python compiles what is imported when it is; to compile all packages would take longer than the rest of installing.
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv

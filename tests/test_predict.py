@@ -249,6 +249,42 @@ def test_modes_are_mixed_by_their_evidence():
     assert_allclose(got.y_variance, f_variance + noise, rtol=1e-9)
 
 
+def several_modes():
+    """Points in equal steps cannot tell the period from its aliases, of which one has the highest density."""
+    x = np.linspace(0, 10, 30)
+    return pma.composite_gp(x, np.sin(x) + 0.01 * np.random.default_rng(0).normal(size=30), "PER", bounds=[(0, 10)])
+
+
+@pytest.mark.parametrize("method", ["map", "bbq", "mgp", "cubature"])
+def test_the_mode_of_the_largest_evidence_stands_for_the_posterior(method):
+    gpm = several_modes()
+    fit = quick_fit(gpm, n_restarts=12)
+    evidences = [mode.log_evidence for mode in fit.modes]
+    heaviest = fit.modes[np.argmax(evidences)]
+    assert heaviest is not fit.modes[0]
+    assert fit.log_evidence == max(evidences)
+    alone = pma.fit_laplace(gpm, point=heaviest.point, optimize=False)
+    X_new = [[0.3], [5.4]]
+    xr.testing.assert_allclose(pma.predict(fit, X_new, method=method), pma.predict(alone, X_new, method=method))
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("make", [lambda: pma.ard_gp(X, y), several_modes])
+def test_a_mode_that_has_little_of_the_evidence_is_warned_of(make, recwarn):
+    gpm = make()
+    fit = quick_fit(gpm, n_restarts=12)
+    is_light = max(mode.weight for mode in fit.modes) < 0.8
+    assert is_light == any("heaviest of" in str(w.message) for w in recwarn)
+    assert is_light == any("heaviest of" in problem for problem in fit.diagnostics["warnings"])
+    drawn = pma.fit(gpm, random_seed=1, progressbar=False)
+    recwarn.clear()
+    pma.predict(drawn, [[0.3] * gpm.X.shape[1]])
+    assert not any("heaviest of" in str(w.message) for w in recwarn)
+    pma.predict(drawn, [[0.3] * gpm.X.shape[1]], method="mgp")
+    is_light = max(mode.weight for mode in pma.find_modes(drawn).modes) < 0.8
+    assert is_light == any("heaviest of" in str(w.message) for w in recwarn)
+
+
 def test_one_mode_is_its_own_mixture(ard_fit):
     alone = pma.fit_laplace(ard_fit.gpm, point=ard_fit.point, optimize=False)
     assert [mode.weight for mode in alone.modes] == [1.0]

@@ -50,7 +50,7 @@ def bald(
         How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"mgp"`` and ``"bbq"`` use
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"``, the default of :func:`pymc_active.fit`, decides most like
-        MCMC: over 100 problems its pick had 0.99 of the largest true information, that of ``"mgp"`` 0.82.
+        MCMC: over 50 problems its pick had 0.99 of the largest true information, that of ``"mgp"`` 0.82.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
 

@@ -36,6 +36,8 @@ _LARGEST_STORED = 1000
 _REFERENCE_DRAWS = 400
 # Weighted draws to resample from, and their effective sample size below which short chains are better.
 _WEIGHTED, _ENOUGH = 2000, 10
+# Where the heaviest mode has a smaller share of their evidence, its Gaussian is told to be doubtful: a guess.
+_HEAVY = 0.8
 # MCMC draws around which others are proposed.
 _AROUND = 64
 
@@ -92,12 +94,12 @@ class LaplaceFit(Fit):
 
     @property
     def log_evidence(self) -> float:
-        """Laplace's log p(y) of the highest mode, nats; :attr:`evidence` sums over all modes.
+        """Laplace's log p(y) of the mode that has most of it, nats; :attr:`evidence` sums over all modes.
 
         The orbit of an embedding's rotations (for d = 1 the factor 2 of ±R) is integrated exactly, and copies of the
         mode under exchanges of like kernel terms (``SE + SE``) are counted.
         """
-        return self.best.log_evidence
+        return self.expansions[self._heaviest].log_evidence
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
@@ -183,9 +185,8 @@ class LaplaceFit(Fit):
         """The log evidence, summed over all proper modes, and how it was obtained."""
         if not self.gpm.shapes:
             return Evidence(self.log_evidence, 0.0, "exact")
-        others = zip(self.modes[1:], self.expansions[1:], strict=True)
-        proper = [mode.log_evidence for mode, expansion in others if not expansion.curvature.n_floored]
-        return Evidence(float(logsumexp([self.log_evidence, *proper])), np.nan, "laplace")
+        proper = [e.log_evidence for e in self.expansions if not e.curvature.n_floored]
+        return Evidence(float(logsumexp(proper or [self.log_evidence])), np.nan, "laplace")
 
     @property
     def is_doubtful(self) -> bool:
@@ -223,6 +224,23 @@ class LaplaceFit(Fit):
     def best(self) -> Expansion:
         """The expansion at the highest mode."""
         return self.expansions[0]
+
+    @cached_property
+    def _heaviest(self) -> int:
+        """Number of the proper mode that has most of the evidence: its Gaussian stands for the posterior."""
+        pairs = zip(self.modes, self.expansions, strict=True)
+        return int(np.argmax([0.0 if e.curvature.n_floored else mode.weight for mode, e in pairs]))
+
+    @property
+    def lightness(self) -> str | None:
+        """That the heaviest mode has a small share of the evidence of all, in words, if so."""
+        share = self.modes[self._heaviest].weight
+        if share >= _HEAVY:
+            return None
+        return (
+            f"the heaviest of {len(self.modes)} modes has {share:.0%} of their evidence, and methods 'mgp', 'bbq' and "
+            "'map' know no other (use pma.fit, or method='modes')"
+        )
 
     @property
     def gradient(self) -> np.ndarray:
@@ -303,10 +321,10 @@ class LaplaceFit(Fit):
         Parameters
         ----------
         method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}, optional
-            * ``"map"``, ``"bbq"``, ``"mgp"``: the highest mode with its Gaussian. Predictions ignore its uncertainty,
-              marginalise it in their mean, or in mean and variance. The default is ``"mgp"``.
+            * ``"map"``, ``"bbq"``, ``"mgp"``: the mode of the largest evidence with its Gaussian. Predictions ignore its
+              uncertainty, marginalise it in their mean, or in mean and variance. The default is ``"mgp"``.
             * ``"modes"``: all modes with their Gaussians.
-            * ``"cubature"``: 2P points around the highest mode, sqrt(P) sds along each principal axis of its Gaussian
+            * ``"cubature"``: 2P points around that mode, sqrt(P) sds along each principal axis of its Gaussian
               (the cubature of degree three).
             * ``"draws"``: draws from the posterior itself, by short MCMC chains from the modes
               (:mod:`pymc_active.laplace.draws.short_chains`). With fewer than 30 observations and a kernel that is not
@@ -318,8 +336,8 @@ class LaplaceFit(Fit):
             For ``"draws"``. The fit keeps the draws of an int, so that several criteria share them.
         """
         method, draws = "mgp" if method is None else method, 128 if draws is None else draws
-        best, data = self.best, (self.X, self.y)
-        known: dict[str, Any] = {"center": self.theta, "evidence": self.evidence}
+        best, data = self.expansions[self._heaviest], (self.X, self.y)
+        known: dict[str, Any] = {"center": best.theta, "evidence": self.evidence}
         if not len(best.z):
             method = "map"
         if method in (*GAUSSIAN_METHODS, "modes"):
@@ -415,6 +433,8 @@ def find_problems(fit: LaplaceFit, d: Mapping[str, Any]) -> list[str]:
             f"K + noise is nearly singular (condition number {d['condition_number']:.0e}{rows}; "
             "give log_noise a prior that keeps it away from zero)"
         )
+    if fit.lightness:
+        problems.append(fit.lightness)
     if fit.best.smallest_singular_value_is_uncertain():
         problems.append(
             "the smallest singular value of R is below its posterior sd, so the Laplace evidence is poor "

@@ -10,7 +10,11 @@ from typing import Any, NamedTuple
 
 import pytensor
 import pytensor.tensor as pt
+from pytensor.gradient import zero_grad
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Clip
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
 
@@ -46,6 +50,7 @@ class _Algebra:
     def __init__(self, gpm: GPModel, X_new: Any = None):
         self.gpm = gpm
         self.g = GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes, X_new)
+        self.g.G, self.g.cross = _with_smooth_distances([self.g.G, self.g.cross])
         self.L = cholesky(self.g.G)
         self.residual = self.g.y - self.g.mean
         self.alpha = self.solve(self.residual)
@@ -94,6 +99,20 @@ class _Algebra:
         """Replace the flat theta by the model's value variables."""
         flat = pt.concatenate([pt.as_tensor(v).ravel() for v in self.gpm.model.value_vars])
         return clone_replace(list(expressions), {self.g.theta: flat}, rebuild_strict=False)
+
+
+def _with_smooth_distances(expressions: list) -> list:
+    """The same values, with derivatives of squared distances as if PyMC had not cut these off at zero.
+
+    The distance of a point from itself is a rounding error, whose sign would decide whether there is a derivative. JAX
+    computes it more than once, with different signs, and the parts of the derivative do not cancel any more.
+    """
+    cut_off = {
+        node.outputs[0]: node.inputs[0] + zero_grad(node.outputs[0] - node.inputs[0])
+        for node in {v.owner for v in ancestors(expressions) if v.owner is not None}
+        if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Clip)
+    }
+    return clone_replace(expressions, cut_off)
 
 
 @checked

@@ -15,7 +15,7 @@ import xarray as xr
 from scipy.special import expit, logsumexp, softmax
 
 from pymc_active.inference.annealing import Mover, Particles, effective
-from pymc_active.inference.ensemble import Ensemble, Part
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part
 from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
@@ -31,6 +31,7 @@ from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # What a fit at modes has, and this one has not.
 _OF_MODES = frozenset(
@@ -268,7 +269,10 @@ class ParticleFit(Fit):
         Equally weighted ones are in random order, and the first are taken, whatever the seed.
         """
         if method not in (None, "draws"):
-            return self.modes_found.ensemble_by(method, draws, random_seed)
+            found = self.modes_found
+            if method in GAUSSIAN_METHODS and found.lightness:
+                warn_user(found.lightness, DoubtfulFitWarning)
+            return found.ensemble_by(method, draws, random_seed)
         if draws is None:
             return self.ensemble
         most = min(count("draws", draws, least=2), len(self.ensemble))
