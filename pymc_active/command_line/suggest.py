@@ -1,238 +1,272 @@
-"""``pymc-active suggest``: what to measure next, from two tables and the file of the run."""
+"""What to measure next, from tables and the file of the run; and what the run knows by now.
+
+The file holds a learner, with the options in its notes. By its values the table is compared with what was told before.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import warnings
 from argparse import Namespace
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_active.command_line import records, state
-from pymc_active.command_line.modelling import default_models, make_models
-from pymc_active.command_line.options import Settings
-from pymc_active.command_line.output import SHOWN, Console, check_sheet, show, write_sheet
-from pymc_active.command_line.state import Run, Suggestion
-from pymc_active.command_line.tables import Table, listing, read_table
-from pymc_active.learner.designs import latin_hypercube, random_design
-from pymc_active.learner.learner import Learner
-from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.predict import predict
+import pymc_active as pma
+from pymc_active.command_line.tables import Measurements, Table, is_empty, listing, read_measurements, read_table, same
+from pymc_active.criteria.by_name import criterion_names
+from pymc_active.support.locks import locked
+from pymc_active.support.numbers import coordinate, plus_minus
+
+# What the file of a run remembers, and no later call may change; which of the learner's notes are these options.
+_REMEMBERED = ("target", "id", "inputs", "bounds", "learn", "minimize", "criterion", "model", "noise", "seed", "box")
+_KEY = "command_line"
+# With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
+_MANY, _SHOWN = 15, 6
+# Advice of warnings that is about Python.
+_PYTHON = re.compile(r"\. (If it is a slip, learner|Make output_map|If they are the answers, tell)")
 
 
-class _Call(NamedTuple):
-    given: Namespace
-    settings: Settings
-    measured: Table
-    candidates: Table | None
-    console: Console
+def suggest(given: Namespace) -> None:
+    """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if one is wrong."""
+    names: dict[int, str] = {}
+    place = Path(given.state or "run").resolve()
+    busy = locked(place.with_name(f".{place.name}.suggest.lock"), lambda: _note(f"waiting for another {place.name}"))
+    with _warnings_as_notes(names), busy if given.state else nullcontext():
+        measured, candidates, before = _read(given)
+        # No candidates for a box; without ids, equal rows are one.
+        pool = candidates.inputs(given.inputs, given.id) if candidates else pd.DataFrame(columns=given.inputs)
+        pool = pool if given.id else pool[~pool.duplicated()]
+        now, waiting = read_measurements(measured, given.target, given.id, given.inputs, pool)
+        failed = [name for name, y in zip(now.names, now.y, strict=True) if np.isnan(y)]
+        names |= dict(enumerate(name for name in now.names if name not in failed))
+        others = [name for name in measured.cells if name not in {given.target, given.id, *given.inputs}]
+        notes = {"inputs": given.inputs, "columns left out": others, "not measured yet": waiting, "failed": failed}
+        _note("; ".join(f"{what}: {listing(which)}" for what, which in notes.items() if which))
+        if before is None or given.rebuild:
+            learner = _begin(given, now, pool, before)
+        else:
+            learner = before
+            names |= _tell_new(learner, given, now, pool)
+        if given.forget_pending:
+            learner.forget()
+        n_open = len(learner.pending)
+        open_ones = f"{n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)"
+        _note(f"goal: {_goal(given)} of {given.target}; {len(learner.y)} measurements; {open_ones}")
+        if given.n > learner.n_left:
+            raise ValueError(f"{learner.n_left} candidate(s) are left, not {given.n}: others are measured or open")
+        asked = learner.ask(given.n) if given.n else None
+        if asked is not None and given.bounds:
+            # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
+            learner.forget(asked)
+            low, high = np.array(given.box).T
+            digits = pd.Series(-np.floor(np.log10((high - low) / 200)).astype(int), given.inputs)
+            learner.expect(asked.round(digits).clip(low, high, axis=1))
+        learner.notes[_KEY] = {name: getattr(given, name) for name in _REMEMBERED}
+        if given.rebuild and before is not None:
+            os.replace(given.state, f"{given.state}.before")
+            _note(f"the run as it was is in {given.state}.before")
+        # Before anything is shown: what is about to be measured must be known to be open.
+        if given.state:
+            learner.save(given.state)
+        _show(given, learner, measured, candidates, now, n_open if given.n else 0)
 
 
-def suggest(given: Namespace, console: Console) -> None:
-    """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if anything is wrong."""
-    _check_paths(given)
-    with state.turn(given.state, lambda: console.note(f"waiting for another command that works on {given.state}")):
-        _suggest(given, console)
-
-
-def _suggest(given: Namespace, console: Console) -> None:
-    before = state.load_run(given.state) if given.state and Path(given.state).exists() else None
-    settings = _settings(given, before)
-    measured = read_table(given.measurements, settings)
-    candidates = read_table(given.candidates, settings) if given.candidates else None
-    if given.output:
-        check_sheet(given.output, settings)
-    call = _Call(given, settings, measured, candidates, console)
-    if before is None or given.rebuild:
-        _begin(call, before)
-    else:
-        _go_on(call, before)
-
-
-def _check_paths(given: Namespace) -> None:
-    """Check before any long computation that the results can be written."""
-    tables = [Path(path).resolve() for path in (given.measurements, given.candidates) if path]
+def _read(given: Namespace) -> tuple[Table, Table | None, pma.Learner | None]:
+    """Both tables and the run, and the inputs among the options; raises if anything is wrong or not to be written."""
+    measured = read_table(given.measurements, given.decimal)
+    measured.column(given.target, "--target")
     for path in filter(None, (given.output, given.plot, given.state)):
-        if Path(path).resolve() in tables:
+        if Path(path).resolve() in [Path(table).resolve() for table in (given.measurements, given.candidates or "")]:
             raise ValueError(f"{path} is a table that is read: give the result another name")
         if not Path(path).resolve().parent.is_dir():
             raise FileNotFoundError(f"there is no folder {Path(path).parent} for {Path(path).name}")
+    if given.output and Path(given.output).exists():
+        sheet = read_table(given.output, given.decimal)
+        if not is_empty(sheet.column(given.target, "it is no sheet of suggestions, name another --output")).all():
+            raise ValueError(f"{given.output} holds results: move them to the measurements, or name another --output")
     if given.plot:
-        from pymc_active.command_line.picture import check_picture
-
-        check_picture(given.plot)
-
-
-def _settings(given: Namespace, before: Run | None) -> Settings:
-    if given.candidates and given.bounds:
-        raise ValueError("choose from a table (--candidates) or from a box (--bounds), not from both")
-    if before is not None:
-        return before.settings.renewed(given) if given.rebuild else before.settings.go_on(given, Path(given.state).name)
-    if given.rebuild:
-        raise ValueError("--rebuild starts a run again: name its file with --state")
-    if not (given.candidates or given.bounds):
-        example = "or a range for each input, e.g. --bounds temperature=40:120 --bounds minutes=5:60"
-        raise ValueError(f"say what can be measured: a table with --candidates pool.csv, {example}")
-    return Settings.begin(given)
+        pma.plots.axes.pyplot()
+    of_maximum = {*criterion_names("maximum"), "expected_improvement", "upper_confidence_bound"}
+    if given.learn != "maximum" and (given.minimize or given.criterion in of_maximum):
+        raise ValueError(f"{'--minimize' if given.minimize else given.criterion} needs --learn maximum as well")
+    candidates = read_table(given.candidates, given.decimal) if given.candidates else None
+    before = _load(given.state) if given.state and Path(given.state).exists() else None
+    old = {} if before is None or given.rebuild else before.notes[_KEY]
+    given.inputs, given.box = given.inputs or old.get("inputs") or _inputs(given, measured, candidates), old.get("box")
+    if len({given.target, given.id, *given.inputs}) < 2 + len(given.inputs):
+        raise ValueError("--target, --id and each input must be a different column, named once")
+    if changed := [f"--{name} {old[name]}" for name in old if getattr(given, name) != old[name]]:
+        advice = "repeat its options, name another --state, or begin again from the tables with --rebuild"
+        raise ValueError(f"{given.state} was begun with {' and '.join(changed)}: {advice}")
+    return measured, candidates, before
 
 
-def _begin(call: _Call, before: Run | None) -> None:
-    """Start a run, in which open suggestions of the old one stay open."""
-    given, settings, measured, candidates, console = call
-    # The table of candidates or, where the run only starts again, those that its file holds; None for a box.
-    pool = state.pool_of(before) if before is not None and settings.bounds is None and candidates is None else None
-    inputs = records.find_inputs(settings, measured, candidates) if pool is None else list(pool.columns)
-    settings = replace(settings, inputs=inputs)
-    call = call._replace(settings=settings)
-    if candidates is not None:
-        pool, n_equal = records.read_candidates(settings, candidates, inputs)
-        if n_equal:
-            console.note(f"{n_equal} row(s) of {candidates.name} repeat others and are left out; --id tells them apart")
-    known, failed = _read_known(call, pool)
-    if pool is not None:
-        # The number of a sample, say, is easily taken for an input.
-        console.note(f"{len(inputs)} input(s): {listing(inputs)}")
-    bounds = None if settings.bounds is None else [(low, high) for _, low, high in settings.bounds]
-    if not len(known.y):
-        _spread(call, pool, bounds)
-        return
-    if settings.models is None:
-        models, reason = default_models(settings)
-        settings = replace(settings, models=models)
-        console.note(f"the model is {reason} (--model takes another)")
-    X = pd.DataFrame(known.X, columns=inputs)
-    learner = Learner(
-        make_models(settings, X, known.y, None if pool is None else pool.to_numpy(), known.names),
-        settings.learn,
-        criterion=settings.criterion,
-        pool=pool,
-        bounds=bounds,
-        minimize=settings.minimize,
-        verify=settings.verify,  # type: ignore[arg-type]
-        random_seed=settings.seed,
-    )
-    if before is not None:
-        state.keep_open(learner, state.open_suggestions(before.learner))
-        # The file of the old run may be replaced.
-        learner._current.revisions |= before.learner._current.revisions
-    if len(failed.y):
-        state.tell(learner, failed.X, failed.y)
-    console.note(f"{len(known.y)} measurements of {settings.target}; looking for {settings.goal}")
-    if given.state is None:
-        console.note("nothing is remembered without --state: the next call may suggest the same rows again")
-    _ask(call, Run(learner, settings, known.ids))
+def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list[str]:
+    """Names of the inputs: those of the box, or else the columns that both tables share."""
+    if candidates is None:
+        return [name for name, _, _ in given.bounds]
+    # What is empty for all candidates, such as remarks, is no input.
+    filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
+    if shared := [name for name in filled if name in measured.cells and name not in {given.target, given.id}]:
+        return shared
+    both = " and ".join(f"{table.name} ({listing(table.cells, 8)})" for table in (measured, candidates))
+    raise ValueError(f"{both} share no column with values, beside --target and --id, that could be an input")
 
 
-def _go_on(call: _Call, before: Run) -> None:
-    """Tell the run what is new in the table."""
-    given, settings, measured, candidates, console = call
-    learner, name, pool = before.learner, Path(given.state).name, state.pool_of(before)
-    if candidates is not None:
-        if pool is None:
-            raise ValueError(f"{name} was begun with --bounds: leave --candidates out, or start again with --rebuild")
-        others, _ = records.read_candidates(settings, candidates, settings.inputs or [])
-        if list(others.index) != list(pool.index) or not np.array_equal(others, pool):
-            problem = f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)})"
-            raise ValueError(f"{problem}: leave --candidates out, or take the new ones with --rebuild")
-    known, failed = _read_known(call, pool)
-    new, problems = records.find_new(learner.X, learner.y, before.ids, known, failed, settings.target)
-    new_failures, gone = records.find_new_failures(learner.failures, failed)
-    problems += gone
+def _begin(given: Namespace, now: Measurements, pool: pd.DataFrame, before: pma.Learner | None) -> pma.Learner:
+    """A learner of a new run; while results do not differ, it asks for the points of a first design."""
+    ends = pd.DataFrame({name: end for name, *end in given.bounds}) if given.bounds else pool
+    low, high = ends.min().to_numpy(), ends.max().to_numpy()
+    # A column of a pool may be constant.
+    given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
+    where = {"bounds": dict(zip(given.inputs, given.box, strict=True))} if given.bounds else {"pool": pool}
+    worked = ~np.isnan(now.y)
+    if is_early := len({*now.y[worked]}) < 2:
+        _note(f"less than two different values of {given.target}: points of a first design, without predictions")
+    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, now.X[worked], now.y[worked])
+    how = {"criterion": given.criterion, "minimize": given.minimize, "random_seed": given.seed}
+    learner = pma.Learner(models, given.learn, **where, **how)
+    for rows in (worked & is_early, ~worked):
+        if rows.any():
+            learner.tell(now.X[rows], now.y[rows])
+    # What is open stays open, except for what was measured meanwhile and former candidates.
+    for label, x in () if before is None else before.pending.iterrows():
+        has_id = given.id is not None and label in pool.index
+        if not (label in now.X.index if has_id else x.tolist() in now.X.to_numpy().tolist()):
+            with suppress(ValueError):
+                learner.expect(pool.loc[[label]] if has_id else x.to_frame().T)
+    return learner
+
+
+def _models(given: Namespace, X: pd.DataFrame, y: np.ndarray) -> Any:
+    """One model, or a dict of several."""
+    made: dict[str, Any] = {}
+    for name in given.model or ["ard" if X.shape[1] <= _MANY else "embedding"]:
+        data = X, pd.Series(y, X.index, name=given.target)
+        how = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
+        if name == "ard":
+            made[name] = pma.ard_gp(*data, **how)
+        elif name == "embedding":
+            made[name] = pma.embedding_gp(*data, n_components=min(2, X.shape[1]), **how)
+        else:
+            kernel = re.sub(r"\[([^]]+)\]", lambda k: f"[{[*X].index(k[1])}]" if k[1] in X else k[0], name)
+            made[name] = pma.composite_gp(*data, kernel, **how)
+    return made if len(made) > 1 else made.popitem()[1]
+
+
+def _tell_new(learner: pma.Learner, given: Namespace, now: Measurements, pool: pd.DataFrame) -> dict[int, str]:
+    """Tell what is new in the table, and return the names of all results; a ValueError if old rows have changed."""
+    if learner.domain.pool is not None and not np.array_equal(pool, learner.domain.pool):
+        problem = f"{given.candidates} has other candidates than {given.state}"
+        raise ValueError(f"{problem}: restore the table, or begin again with --rebuild")
+    X, y = np.concatenate([learner.X, learner.failures]), np.append(learner.y, np.full(len(learner.failures), np.nan))
+    found, problems = now.find(X, y), []
+    new = [row for row in range(len(now.y)) if row not in found]
+    for k in [k for k, row in enumerate(found) if row is None]:
+        was = "failed" if np.isnan(y[k]) else f"{given.target} = {y[k]:.6g}"
+        row = next((row for row in new if same(now.X.iloc[[row]].to_numpy(), X[k])), None)
+        gone = f"the row with {was} at {_place(X[k], pool)} is gone"
+        problems.append(gone if row is None else f"{now.names[row]} has {now.y[row]:.6g} in place of {was}")
     if problems:
-        problem = f"{measured.name} is not what {name} knows: {listing(problems, 5)}"
-        raise ValueError(f"{problem}. Undo this, or start again from the table with --rebuild")
-    settled = state.tell(learner, known.X[new], known.y[new]) if new else []
-    if len(new_failures):
-        settled += state.tell(learner, new_failures, np.full(len(new_failures), np.nan))
-    if settled:
-        console.note(f"taken as answers to suggestions nearby: {listing(settled)}")
-    console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
-    ids = None if before.ids is None or known.ids is None else [*before.ids, *(known.ids[row] for row in new)]
-    _ask(call, Run(learner, settings, ids))
+        undo = "Undo this, or begin again from the tables with --rebuild"
+        raise ValueError(f"{given.measurements} is not what {given.state} knows: {listing(problems, 5)}. {undo}")
+    if new:
+        learner.tell(now.X.iloc[new], now.y[new])
+    return dict(enumerate(now.names[row] for row in [*found, *new] if row is not None and not np.isnan(now.y[row])))
 
 
-def _read_known(call: _Call, pool: pd.DataFrame | None) -> tuple[records.Measurements, records.Measurements]:
-    """The measurements and the failed experiments, with notes about what is left out."""
-    _, settings, measured, candidates, console = call
-    inputs = settings.inputs or []
-    known = records.read_measurements(settings, measured, inputs)
-    for table in filter(None, (measured, candidates)):
-        unused = [column for column in table.cells if column not in {settings.target, settings.id, *inputs}]
-        if unused:
-            console.note(f"columns of {table.name} that are left out: {listing(unused)}")
-    if known.waiting:
-        console.note(f"not measured yet, and left out: {listing(known.waiting)}")
-    known = known if pool is None else records.align(known, pool)
-    results = (f"{value:.6g}" for value in known.y)
-    console.rows = {y: f"{settings.target} = {y} in {name}" for name, y in zip(known.names, results, strict=True)}
-    failed = np.isnan(known.y)
-    if failed.any():
-        console.note(f"experiments that failed, and are avoided: {listing(known.only(failed).names)}")
-    return known.only(~failed), known.only(failed)
-
-
-def _spread(call: _Call, pool: pd.DataFrame | None, bounds: list[tuple[float, float]] | None) -> None:
-    """Suggest random points while nothing is measured."""
-    given, settings, measured, _, console = call
-    target = settings.target
-    if given.rebuild or not given.n:
-        raise ValueError(f"{measured.name} has no row with a value of {target}")
-    console.note(f"nothing is measured yet: these are spread at random; a run begins with the first values of {target}")
-    if bounds is not None:
-        found = [Suggestion("", x) for x in state.settable(latin_hypercube(bounds, given.n, settings.seed), bounds)]
+def _show(
+    given: Namespace, learner: pma.Learner, measured: Table, candidates: Table | None, now: Measurements, first: int
+) -> None:
+    """Print the open suggestions from ``first`` on, write the sheet, draw the picture."""
+    pending, labels = learner.pending, []
+    if candidates is None:
+        cells = pending.map(lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal))
     else:
-        rows = random_design(pool, given.n, settings.seed)
-        found = [Suggestion(str(label), x) for label, x in zip(rows.index, rows.to_numpy(), strict=True)]
-    _show(call, found, None)
+        # Of equal rows, which are one to the learner, those whose id was not measured.
+        left = pd.DataFrame(learner.domain.pool, learner.domain.labels).drop(now.X.index if given.id else [])
+        for x in pending.to_numpy():
+            labels.append(next(one for one in left.index[(left == x).all(axis=1)] if one not in labels))
+        cells = (candidates.cells.set_index(given.id, drop=False) if given.id else candidates.cells).loc[labels]
+    X, cells, labels = pending.to_numpy()[first:], cells[first:], labels[first:]
+    if len(cells):
+        shown = cells[given.inputs if len(given.inputs) <= _SHOWN else []].copy()
+        if candidates is not None:
+            shown.insert(0, given.id or "row", labels)
+        if learner.models:
+            found = pma.predict(learner.fit, X)
+            pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
+            shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
+        print(shown.set_axis(range(1, len(shown) + 1)).to_string())
+    if given.output and len(cells):
+        sheet = cells.reindex(columns=measured.cells.columns, fill_value="").assign(**{given.target: ""})
+        sheet.to_csv(given.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
+        _note(f"{given.output} has these rows: fill in {given.target}, and add them to {measured.name}")
+    if given.plot and learner.models:
+        np.ravel(pma.plots.plot(learner))[0].figure.savefig(given.plot, dpi=150)
 
 
-def _ask(call: _Call, run: Run) -> None:
-    """Choose, remember, show."""
-    given, learner, console = call.given, run.learner, call.console
-    if given.forget_pending:
-        learner.forget()
-    earlier = state.open_suggestions(learner)
-    if earlier:
-        names = listing(one.name for one in earlier)
-        remedy = "-n 0 shows them again, --forget-pending gives them up"
-        console.note(f"still open from earlier calls: {names} ({remedy})")
-    if given.n > (left := learner.n_left):
-        raise ValueError(f"{left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open")
-    found = []
-    with console.working("Fitting and choosing"):
-        if given.n:
-            learner.ask(given.n)
-        # Without new ones, those that are open, so that a lost sheet can be written again.
-        if asked := state.open_suggestions(learner)[len(earlier) if given.n else 0 :]:
-            X = np.stack([state.as_set(learner, one.x) for one in asked])
-            prediction = predict(learner.fit, X)
-            columns = (asked, X, prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy()))
-            found = [one._replace(x=x, mean=m, sd=sd) for one, x, m, sd in zip(*columns, strict=True)]
-        # Saved before it is shown: what is about to be measured must be known to be open.
-        if given.state:
-            state.save_run(given.state, run)
-    _show(call._replace(settings=run.settings), found, learner)
+def report(state: str) -> None:
+    """Print what a run knows, in the user's units; a ValueError for a foreign or damaged file."""
+    with _warnings_as_notes({}):
+        learner = _load(state)
+        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if learner.domain.is_pool else pd.DataFrame()
+        print(f"{Path(state).name}: {given.target}, goal: {_goal(given)}")
+        print(f"measured: {len(learner.y)}, failed: {len(learner.failures)}")
+        print(f"open: {listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or 'nothing'}")
+        if not learner.models:
+            print("predictions begin when the points of the first design are measured")
+            return
+        if given.learn == "maximum":
+            print(learner.optimum())
+        elif learner.criterion is not None:
+            print("the best candidate scores {:.3g} {} by {}".format(*learner.best_score(), learner.criterion_name))
+        print(learner.fit)
 
 
-def _show(call: _Call, found: list[Suggestion], learner: Learner | None) -> None:
-    """Print the suggestions, write the sheet, draw the picture."""
-    given, settings, measured, candidates, console = call
-    if found:
-        show(found, settings, learner, console)
-    if found and learner is not None and isinstance(learner.fit, ModelAverage):
-        share = learner.fit.probability.to_series().sort_values(ascending=False)
-        console.note(f"models by probability: {listing(f'{label} {p:.2g}' for label, p in share.items())}")
-    if given.output and found:
-        write_sheet(given.output, settings, measured, candidates, found)
-        wanted = settings.target
-        if settings.id is not None and settings.bounds is not None:
-            wanted = f"{settings.id}, a name for each, and {wanted}"
-        console.note(f"{given.output} has these rows: fill in {wanted}, and add them to {measured.name}")
-    elif found and len(settings.inputs or ()) > SHOWN:
-        console.note("their inputs are too many to be shown here: --output next.csv writes them")
-    if given.plot and learner is not None:
-        from pymc_active.command_line.picture import save_picture
+def _load(state: str) -> pma.Learner:
+    """The learner of a file; a ValueError if the command line did not begin it."""
+    options = Namespace()
+    try:
+        # Runs without a model yet need the function that makes it when the points of their design are there.
+        learner = pma.Learner.load(state, model=lambda X, y: _models(options, X, y))
+        vars(options).update(learner.notes[_KEY])
+    except (KeyError, TypeError):
+        remedy = "go on there with pymc_active.Learner.load, or name another file"
+        raise ValueError(f"{Path(state).name} holds a run that was begun in Python: {remedy}") from None
+    return learner
 
-        save_picture(given.plot, learner, settings, found)
+
+def _goal(given: Namespace) -> str:
+    return "minimum" if given.minimize else given.learn
+
+
+def _place(x: np.ndarray, pool: pd.DataFrame) -> str:
+    """The label of a candidate, or else coordinates."""
+    rows = pool.index[(pool == x).all(axis=1)] if len(pool) else []
+    return str(rows[0]) if len(rows) else f"({listing(map(coordinate, x), 4)})"
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def _warnings_as_notes(names: Mapping[int, str]) -> Iterator[None]:
+    """Print warnings as notes, once each; y[k] in a warning is the k-th result, whose name in the table it gets."""
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        text = re.sub(r"\by\[(\d+)\]", lambda found: names.get(int(found[1]), found[0]), str(message))
+        _note(_PYTHON.split(text)[0].replace("tell NaN", "write 'failed'"))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield
