@@ -1,15 +1,14 @@
 """Command line: ``pymc-active suggest measurements.csv ...``, or ``python -m pymc_active ...``."""
 
-import argparse
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from pymc_active import __version__
 
-GOALS = ("function", "hyperparameters", "model", "maximum")
+_GOALS = ("function", "hyperparameters", "model", "maximum")
 _ABOUT = """\
 Suggest what to measure next, from a table of the measurements made so far and a table of those that could be made:
 
@@ -40,16 +39,13 @@ of this call: open suggestions stay open, and the inputs are found anew.
 
 The best settings, anywhere in a range:
   pymc-active suggest trials.csv --target yield --learn maximum --bounds temperature=40:120 minutes=5:60 --state run.nc
-
-In Python, pymc_active.Learner.load("run.nc") goes on with the same run.
 """
 
 
 def _goal(text: str) -> str:
-    if text not in GOALS:
-        names = f"one of {', '.join(GOALS)}; the minimum is --learn maximum --minimize"
-        raise argparse.ArgumentTypeError(f"expected {names}; got {text!r}")
-    return text
+    if text in _GOALS:
+        return text
+    raise ArgumentTypeError(f"expected one of {', '.join(_GOALS)} (minimum: --learn maximum --minimize); got {text!r}")
 
 
 def _bounds(text: str) -> list:
@@ -58,23 +54,18 @@ def _bounds(text: str) -> list:
         low, high = map(float, ends.split(":"))
         if name and low < high:
             return [name, low, high]
-    raise argparse.ArgumentTypeError(f"expected NAME=LOW:HIGH, such as minutes=5:60; got {text!r}")
+    raise ArgumentTypeError(f"expected NAME=LOW:HIGH, such as minutes=5:60; got {text!r}")
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> ArgumentParser:
     """All commands."""
-    # As the user called it.
-    name = "pymc-active" if Path(sys.argv[0]).stem == "pymc-active" else "python -m pymc_active"
-    parser = argparse.ArgumentParser(prog=name, description="Which measurement next?")
+    parser = ArgumentParser(prog="pymc-active", description="Which measurement next?")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    how: dict[str, Any] = {
-        "description": _ABOUT,
-        "epilog": _MORE,
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-    }
     usage = "%(prog)s measurements.csv --target NAME (--candidates pool.csv | --bounds NAME=LOW:HIGH ...) [options]"
-    suggest = commands.add_parser("suggest", help="from two tables to the rows worth measuring", usage=usage, **how)
+    suggest = commands.add_parser("suggest", help="from two tables to the rows worth measuring", usage=usage)
+    suggest.description, suggest.epilog = _ABOUT, _MORE
+    suggest.formatter_class = RawDescriptionHelpFormatter
     add = suggest.add_argument
     add("measurements", metavar="measurements.csv")
     add("--target", required=True, metavar="NAME", help="the column with the results")
@@ -86,17 +77,15 @@ def make_parser() -> argparse.ArgumentParser:
     add("--id", metavar="NAME", help="the column that names rows, such as sample")
     add("--inputs", **several, metavar="NAME", help="the inputs, if not all columns that both tables share")
     add("--decimal", choices=".,", default=".", metavar="CHAR", help="the decimal point (default .)")
-    add("--learn", type=_goal, default="function", metavar="GOAL", help=f"{', '.join(GOALS)} (default function)")
+    add("--learn", type=_goal, default="function", metavar="GOAL", help=f"{', '.join(_GOALS)} (default function)")
     add("--minimize", action="store_true", help="with --learn maximum: look for the minimum")
     add("-n", type=int, default=1, metavar="N", help="number of suggestions (default 1); 0 shows the open ones")
     add("--criterion", metavar="NAME", help="replaces the criterion of the goal: a name that Learner knows")
-    text = (
-        "ard (default up to 15 inputs), embedding (two learned combinations of them), kernels such as 'LIN + SE[time]'"
-    )
+    text = "ard (default up to 15 inputs), embedding (two learned combinations), kernels such as 'LIN + SE[time]'"
     add("--model", **several, metavar="NAME", help=text)
     add("--noise", type=float, metavar="SD", help="standard deviation of repeated measurements, if you know it")
     add("--seed", type=int, default=0, metavar="N", help="same seed and tables, same suggestions (default 0)")
-    add("--state", metavar="run.nc", help="the file of the run: the first call makes it, later calls go on with it")
+    add("--state", required=True, metavar="run.nc", help="the file of the run, which the first call makes")
     add("--rebuild", action="store_true", help="begin the run of --state again; see below")
     add("--forget-pending", action="store_true", help="give up suggestions that have no result")
     add("--output", metavar="next.csv", help="write the suggestions as rows to fill in")

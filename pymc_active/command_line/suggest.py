@@ -1,25 +1,21 @@
-"""What to measure next, from tables and the file of the run; and what the run knows by now.
-
-The file holds a learner, with the options in its notes. By its values the table is compared with what was told before.
-"""
-
-from __future__ import annotations
+"""What to measure next, from tables and the file of the run, which holds a learner with the options in its notes."""
 
 import os
 import re
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame, Index, Series
 
 import pymc_active as pma
-from pymc_active.command_line.tables import Measurements, Table, is_empty, listing, read_measurements, read_table, same
+from pymc_active import Learner
+from pymc_active.command_line.tables import Table, is_empty, listing, read_measurements, read_table, same
 from pymc_active.criteria.by_name import criterion_names
 from pymc_active.support.locks import locked
 from pymc_active.support.numbers import coordinate, plus_minus
@@ -36,68 +32,61 @@ _PYTHON = re.compile(r"\. (If it is a slip, learner|Make output_map|If they are 
 def suggest(given: Namespace) -> None:
     """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if one is wrong."""
     names: dict[int, str] = {}
-    place = Path(given.state or "run").resolve()
-    busy = locked(place.with_name(f".{place.name}.suggest.lock"), lambda: _note(f"waiting for another {place.name}"))
-    with _warnings_as_notes(names), busy if given.state else nullcontext():
+    lock, remark = Path(f"{given.state}.lock"), f"waiting for another command that works on {given.state}"
+    with _warnings_as_notes(names), locked(lock, lambda: _note(remark)):
         measured, candidates, before = _read(given)
         # No candidates for a box; without ids, equal rows are one.
-        pool = candidates.inputs(given.inputs, given.id) if candidates else pd.DataFrame(columns=given.inputs)
+        pool = candidates.inputs(given.inputs, given.id) if candidates else DataFrame(columns=given.inputs)
         pool = pool if given.id else pool[~pool.duplicated()]
-        now, waiting = read_measurements(measured, given.target, given.id, given.inputs, pool)
-        failed = [name for name, y in zip(now.names, now.y, strict=True) if np.isnan(y)]
-        names |= dict(enumerate(name for name in now.names if name not in failed))
+        X, y = read_measurements(measured, given.target, given.id, given.inputs, pool)
         others = [name for name in measured.cells if name not in {given.target, given.id, *given.inputs}]
-        notes = {"inputs": given.inputs, "columns left out": others, "not measured yet": waiting, "failed": failed}
-        _note("; ".join(f"{what}: {listing(which)}" for what, which in notes.items() if which))
-        if before is None or given.rebuild:
-            learner = _begin(given, now, pool, before)
-        else:
-            learner = before
-            names |= _tell_new(learner, given, now, pool)
+        _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
+        learner = before if before is not None and not given.rebuild else _begin(given, X, y, pool, before)
+        names |= dict(enumerate((_tell_new(learner, given, X, y, pool) if learner is before else y).dropna().index))
         if given.forget_pending:
             learner.forget()
-        n_open = len(learner.pending)
-        open_ones = f"{n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)"
-        _note(f"goal: {_goal(given)} of {given.target}; {len(learner.y)} measurements; {open_ones}")
-        if given.n > learner.n_left:
-            raise ValueError(f"{learner.n_left} candidate(s) are left, not {given.n}: others are measured or open")
-        asked = learner.ask(given.n) if given.n else None
-        if asked is not None and given.bounds:
+        n_open, counts = len(learner.pending), f"{y.count()} results, {y.isna().sum()} failures"
+        counts += f", {len(measured.cells) - len(y)} rows not measured yet"
+        _note(f"{counts}; {n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)")
+        asked = learner.ask(given.n) if given.n else learner.pending[:0]
+        if len(asked) and given.bounds:
             # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
             learner.forget(asked)
             low, high = np.array(given.box).T
-            digits = pd.Series(-np.floor(np.log10((high - low) / 200)).astype(int), given.inputs)
+            digits = Series(-np.floor(np.log10((high - low) / 200)).astype(int), given.inputs)
             learner.expect(asked.round(digits).clip(low, high, axis=1))
         learner.notes[_KEY] = {name: getattr(given, name) for name in _REMEMBERED}
         if given.rebuild and before is not None:
             os.replace(given.state, f"{given.state}.before")
-            _note(f"the run as it was is in {given.state}.before")
         # Before anything is shown: what is about to be measured must be known to be open.
-        if given.state:
-            learner.save(given.state)
-        _show(given, learner, measured, candidates, now, n_open if given.n else 0)
+        learner.save(given.state)
+        rows = _rows(given, learner, candidates, X.index)[n_open if given.n else 0 :]
+        if len(rows):
+            _show(given, learner, rows)
+        if given.output and len(rows):
+            sheet = rows.reindex(columns=measured.cells.columns, fill_value="").assign(**{given.target: ""})
+            sheet.to_csv(given.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
+            _note(f"{given.output} has these rows: fill in {given.target}, and add them to {measured.name}")
+        if given.plot and learner.models:
+            np.ravel(pma.plots.plot(learner))[0].figure.savefig(given.plot, dpi=150)
 
 
-def _read(given: Namespace) -> tuple[Table, Table | None, pma.Learner | None]:
+def _read(given: Namespace) -> tuple[Table, Table | None, Learner | None]:
     """Both tables and the run, and the inputs among the options; raises if anything is wrong or not to be written."""
     measured = read_table(given.measurements, given.decimal)
     measured.column(given.target, "--target")
     for path in filter(None, (given.output, given.plot, given.state)):
         if Path(path).resolve() in [Path(table).resolve() for table in (given.measurements, given.candidates or "")]:
             raise ValueError(f"{path} is a table that is read: give the result another name")
-        if not Path(path).resolve().parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {Path(path).parent} for {Path(path).name}")
     if given.output and Path(given.output).exists():
         sheet = read_table(given.output, given.decimal)
         if not is_empty(sheet.column(given.target, "it is no sheet of suggestions, name another --output")).all():
             raise ValueError(f"{given.output} holds results: move them to the measurements, or name another --output")
-    if given.plot:
-        pma.plots.axes.pyplot()
     of_maximum = {*criterion_names("maximum"), "expected_improvement", "upper_confidence_bound"}
     if given.learn != "maximum" and (given.minimize or given.criterion in of_maximum):
         raise ValueError(f"{'--minimize' if given.minimize else given.criterion} needs --learn maximum as well")
     candidates = read_table(given.candidates, given.decimal) if given.candidates else None
-    before = _load(given.state) if given.state and Path(given.state).exists() else None
+    before = _load(given.state) if Path(given.state).exists() else None
     old = {} if before is None or given.rebuild else before.notes[_KEY]
     given.inputs, given.box = given.inputs or old.get("inputs") or _inputs(given, measured, candidates), old.get("box")
     if len({given.target, given.id, *given.inputs}) < 2 + len(given.inputs):
@@ -116,40 +105,39 @@ def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list
     filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
     if shared := [name for name in filled if name in measured.cells and name not in {given.target, given.id}]:
         return shared
-    both = " and ".join(f"{table.name} ({listing(table.cells, 8)})" for table in (measured, candidates))
-    raise ValueError(f"{both} share no column with values, beside --target and --id, that could be an input")
+    raise ValueError(
+        f"{candidates.name} shares no inputs with {measured.name}, which has {listing(measured.cells, 12)}"
+    )
 
 
-def _begin(given: Namespace, now: Measurements, pool: pd.DataFrame, before: pma.Learner | None) -> pma.Learner:
+def _begin(given: Namespace, X: DataFrame, y: Series, pool: DataFrame, before: Learner | None) -> Learner:
     """A learner of a new run; while results do not differ, it asks for the points of a first design."""
-    ends = pd.DataFrame({name: end for name, *end in given.bounds}) if given.bounds else pool
+    ends = DataFrame({name: end for name, *end in given.bounds}) if given.bounds else pool
     low, high = ends.min().to_numpy(), ends.max().to_numpy()
     # A column of a pool may be constant.
     given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
     where = {"bounds": dict(zip(given.inputs, given.box, strict=True))} if given.bounds else {"pool": pool}
-    worked = ~np.isnan(now.y)
-    if is_early := len({*now.y[worked]}) < 2:
-        _note(f"less than two different values of {given.target}: points of a first design, without predictions")
-    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, now.X[worked], now.y[worked])
+    worked, is_early = y.notna().to_numpy(), y.nunique() < 2
+    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, X[worked], y[worked].to_numpy())
     how = {"criterion": given.criterion, "minimize": given.minimize, "random_seed": given.seed}
-    learner = pma.Learner(models, given.learn, **where, **how)
+    learner = Learner(models, given.learn, **where, **how)
     for rows in (worked & is_early, ~worked):
         if rows.any():
-            learner.tell(now.X[rows], now.y[rows])
+            learner.tell(X[rows], y[rows].to_numpy())
     # What is open stays open, except for what was measured meanwhile and former candidates.
     for label, x in () if before is None else before.pending.iterrows():
         has_id = given.id is not None and label in pool.index
-        if not (label in now.X.index if has_id else x.tolist() in now.X.to_numpy().tolist()):
+        if not (label in X.index if has_id else x.tolist() in X.to_numpy().tolist()):
             with suppress(ValueError):
                 learner.expect(pool.loc[[label]] if has_id else x.to_frame().T)
     return learner
 
 
-def _models(given: Namespace, X: pd.DataFrame, y: np.ndarray) -> Any:
+def _models(given: Namespace, X: DataFrame, y: np.ndarray) -> Any:
     """One model, or a dict of several."""
     made: dict[str, Any] = {}
     for name in given.model or ["ard" if X.shape[1] <= _MANY else "embedding"]:
-        data = X, pd.Series(y, X.index, name=given.target)
+        data = X, Series(y, X.index, name=given.target)
         how = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
         if name == "ard":
             made[name] = pma.ard_gp(*data, **how)
@@ -161,82 +149,72 @@ def _models(given: Namespace, X: pd.DataFrame, y: np.ndarray) -> Any:
     return made if len(made) > 1 else made.popitem()[1]
 
 
-def _tell_new(learner: pma.Learner, given: Namespace, now: Measurements, pool: pd.DataFrame) -> dict[int, str]:
-    """Tell what is new in the table, and return the names of all results; a ValueError if old rows have changed."""
+def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, pool: DataFrame) -> Series:
+    """Tell what is new in the table; results in the order told, or a ValueError if old rows have changed."""
     if learner.domain.pool is not None and not np.array_equal(pool, learner.domain.pool):
-        problem = f"{given.candidates} has other candidates than {given.state}"
-        raise ValueError(f"{problem}: restore the table, or begin again with --rebuild")
-    X, y = np.concatenate([learner.X, learner.failures]), np.append(learner.y, np.full(len(learner.failures), np.nan))
-    found, problems = now.find(X, y), []
-    new = [row for row in range(len(now.y)) if row not in found]
-    for k in [k for k, row in enumerate(found) if row is None]:
-        was = "failed" if np.isnan(y[k]) else f"{given.target} = {y[k]:.6g}"
-        row = next((row for row in new if same(now.X.iloc[[row]].to_numpy(), X[k])), None)
-        gone = f"the row with {was} at {_place(X[k], pool)} is gone"
-        problems.append(gone if row is None else f"{now.names[row]} has {now.y[row]:.6g} in place of {was}")
+        raise ValueError(f"{given.candidates} is not what {given.state} knows: restore it, or pass --rebuild")
+    told = np.column_stack([learner.X, learner.y]).tolist() + [[*x, np.nan] for x in learner.failures]
+    now, order, problems = np.column_stack([X, y]), [], []
+    for one in told:
+        order.append(next((row for row in np.flatnonzero(same(now, one)).tolist() if row not in order), None))
+    new = [row for row in range(len(now)) if row not in order]
+    for one in (one for one, row in zip(told, order, strict=True) if row is None):
+        changed = [row for row in new if same(now[[row], :-1], one[:-1])]
+        gone = f"the row at {_place(one[:-1], pool)} is gone"
+        is_now = f"{y.index[changed[0]]} has {y.iloc[changed[0]]:.6g}" if changed else gone
+        problems.append(f"{is_now}, where {given.target} was {one[-1]:.6g}".replace("nan", "failed"))
     if problems:
-        undo = "Undo this, or begin again from the tables with --rebuild"
-        raise ValueError(f"{given.measurements} is not what {given.state} knows: {listing(problems, 5)}. {undo}")
+        what = f"{given.measurements} is not what {given.state} knows: {'; '.join(problems[:5])}"
+        raise ValueError(f"{what}. Undo this, or begin again from the tables with --rebuild")
     if new:
-        learner.tell(now.X.iloc[new], now.y[new])
-    return dict(enumerate(now.names[row] for row in [*found, *new] if row is not None and not np.isnan(now.y[row])))
+        learner.tell(X.iloc[new], y.iloc[new].to_numpy())
+    return y.iloc[[*order, *new]]
 
 
-def _show(
-    given: Namespace, learner: pma.Learner, measured: Table, candidates: Table | None, now: Measurements, first: int
-) -> None:
-    """Print the open suggestions from ``first`` on, write the sheet, draw the picture."""
-    pending, labels = learner.pending, []
+def _rows(given: Namespace, learner: Learner, candidates: Table | None, measured: Index) -> DataFrame:
+    """The cells of all open suggestions, by label."""
     if candidates is None:
-        cells = pending.map(lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal))
-    else:
-        # Of equal rows, which are one to the learner, those whose id was not measured.
-        left = pd.DataFrame(learner.domain.pool, learner.domain.labels).drop(now.X.index if given.id else [])
-        for x in pending.to_numpy():
-            labels.append(next(one for one in left.index[(left == x).all(axis=1)] if one not in labels))
-        cells = (candidates.cells.set_index(given.id, drop=False) if given.id else candidates.cells).loc[labels]
-    X, cells, labels = pending.to_numpy()[first:], cells[first:], labels[first:]
-    if len(cells):
-        shown = cells[given.inputs if len(given.inputs) <= _SHOWN else []].copy()
-        if candidates is not None:
-            shown.insert(0, given.id or "row", labels)
-        if learner.models:
-            found = pma.predict(learner.fit, X)
-            pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
-            shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
-        print(shown.set_axis(range(1, len(shown) + 1)).to_string())
-    if given.output and len(cells):
-        sheet = cells.reindex(columns=measured.cells.columns, fill_value="").assign(**{given.target: ""})
-        sheet.to_csv(given.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
-        _note(f"{given.output} has these rows: fill in {given.target}, and add them to {measured.name}")
-    if given.plot and learner.models:
-        np.ravel(pma.plots.plot(learner))[0].figure.savefig(given.plot, dpi=150)
+        return learner.pending.map(lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal))
+    labels: list = []
+    # Of equal rows, which are one to the learner, those whose id was not measured.
+    left = DataFrame(learner.domain.pool, learner.domain.labels)
+    left = left[~left.index.isin(measured)] if given.id else left
+    for x in learner.pending.to_numpy():
+        labels.append(next(one for one in left.index[(left == x).all(axis=1)] if one not in labels))
+    return candidates.cells.set_axis(candidates.cells[given.id] if given.id else candidates.cells.index).loc[labels]
+
+
+def _show(given: Namespace, learner: Learner, rows: DataFrame) -> None:
+    """Print the last ones of the open suggestions."""
+    shown = rows[given.inputs if len(given.inputs) <= _SHOWN else []].copy()
+    if learner.models:
+        found = pma.predict(learner.fit, learner.pending.to_numpy()[-len(rows) :])
+        pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
+        shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
+    print(shown.to_string(index=given.bounds is None, index_names=False))
 
 
 def report(state: str) -> None:
     """Print what a run knows, in the user's units; a ValueError for a foreign or damaged file."""
     with _warnings_as_notes({}):
         learner = _load(state)
-        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if learner.domain.is_pool else pd.DataFrame()
-        print(f"{Path(state).name}: {given.target}, goal: {_goal(given)}")
-        print(f"measured: {len(learner.y)}, failed: {len(learner.failures)}")
-        print(f"open: {listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or 'nothing'}")
-        if not learner.models:
-            print("predictions begin when the points of the first design are measured")
-            return
-        if given.learn == "maximum":
+        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if learner.domain.is_pool else DataFrame()
+        print(f"{Path(state).name}: --target {given.target} --learn {given.learn}{' --minimize' * given.minimize}")
+        print(f"{len(learner.y)} results, {len(learner.failures)} failures")
+        print("open:", listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or "nothing")
+        if learner.models and given.learn == "maximum":
             print(learner.optimum())
-        elif learner.criterion is not None:
+        elif learner.models and learner.criterion is not None:
             print("the best candidate scores {:.3g} {} by {}".format(*learner.best_score(), learner.criterion_name))
-        print(learner.fit)
+        print(learner.fit if learner.models else "predictions begin when the points of the first design are measured")
 
 
-def _load(state: str) -> pma.Learner:
+def _load(state: str) -> Learner:
     """The learner of a file; a ValueError if the command line did not begin it."""
     options = Namespace()
     try:
-        # Runs without a model yet need the function that makes it when the points of their design are there.
-        learner = pma.Learner.load(state, model=lambda X, y: _models(options, X, y))
+        # Runs without a model yet need the function that makes it.
+        learner = Learner.load(state, model=lambda X, y: _models(options, X, y))
         vars(options).update(learner.notes[_KEY])
     except (KeyError, TypeError):
         remedy = "go on there with pymc_active.Learner.load, or name another file"
@@ -244,11 +222,7 @@ def _load(state: str) -> pma.Learner:
     return learner
 
 
-def _goal(given: Namespace) -> str:
-    return "minimum" if given.minimize else given.learn
-
-
-def _place(x: np.ndarray, pool: pd.DataFrame) -> str:
+def _place(x: Sequence[float], pool: DataFrame) -> str:
     """The label of a candidate, or else coordinates."""
     rows = pool.index[(pool == x).all(axis=1)] if len(pool) else []
     return str(rows[0]) if len(rows) else f"({listing(map(coordinate, x), 4)})"

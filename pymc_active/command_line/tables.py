@@ -1,7 +1,5 @@
 """Tables from a laboratory: read strictly, with complaints that name file, row and column."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Sequence
@@ -70,22 +68,6 @@ class Table(NamedTuple):
         return "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
 
 
-class Measurements(NamedTuple):
-    """Rows with a result: inputs by label (n, D), results (n,), NaN where the experiment failed, names for messages."""
-
-    X: pd.DataFrame
-    y: np.ndarray
-    names: list[str]
-
-    def find(self, X: np.ndarray, y: np.ndarray) -> list[int | None]:
-        """For each of other measurements the row that is the same, each used once; None if there is none."""
-        found: list[int | None] = []
-        for one in np.column_stack([X, y]):
-            rows = np.flatnonzero(same(np.column_stack([self.X, self.y]), one)).tolist()
-            found.append(next((row for row in rows if row not in found), None))
-        return found
-
-
 def same(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
     """Which rows are one, but for digits that spreadsheets drop."""
     return np.isclose(rows, one, rtol=1e-9, atol=0, equal_nan=True).all(1)
@@ -124,29 +106,26 @@ def read_table(path: str, decimal: str) -> Table:
 def _separator(text: str) -> str:
     """What separates the columns: of comma, semicolon and tab the most frequent in the header, or else blanks."""
     header = text.partition("\n")[0]
-    is_blank = not re.search("[;\t,]", header) and len({len(line.split()) for line in text.splitlines()}) == 1
-    return r"\s+" if is_blank else max(";\t,", key=header.count)
+    counts = {len(line.split()) for line in text.splitlines() if line.strip()}
+    return r"\s+" if len(counts) == 1 and not re.search("[;\t,]", header) else max(";\t,", key=header.count)
 
 
 def read_measurements(
     table: Table, target: str, label: str | None, inputs: Sequence[str], pool: pd.DataFrame
-) -> tuple[Measurements, list[str]]:
-    """The rows with a result, with a candidate's own inputs where they are candidates; and names of other rows."""
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Rows with a result: inputs (n, D) by label, those of a candidate from the pool; results by name, NaN: failed."""
     results = table.column(target, "--target")
-    waits, failed = is_empty(results), results.str.lower().isin(_FAILED)
-    y = table._replace(cells=table.cells[~failed]).numbers([target], "target")[target].reindex(results.index)
-    X = table._replace(cells=table.cells[~waits]).inputs(inputs, label)
-    names = [f"row {row}" if label is None else f"{table.cells[label][row]} (row {row})" for row in results.index]
+    done, worked = ~is_empty(results), ~results.str.lower().isin(_FAILED)
+    y = table._replace(cells=table.cells[worked]).numbers([target], "target")[target].reindex(results.index)[done]
+    X = table._replace(cells=table.cells[done]).inputs(inputs, label)
     for i, one in enumerate(X.index):
         own = pool.loc[[one]] if label is not None and one in pool.index else pool
-        rows = own.to_numpy()[same(own.to_numpy(), X.iloc[i].to_numpy())]
+        rows = own.to_numpy()[same(own.to_numpy(float), X.iloc[i].to_numpy())]
         if own is not pool and not len(rows):
             raise ValueError(f"{table.name} has other inputs of {one} than the candidates: give it another {label}")
         X.iloc[i] = rows[0] if len(rows) else X.iloc[i]
-    done, waiting = (
-        [name for name, waits in zip(names, waits, strict=True) if waits == flag] for flag in (False, True)
-    )
-    return Measurements(X, y[~waits].to_numpy(), done), waiting
+    names = [f"row {row}" if label is None else f"{one} (row {row})" for row, one in zip(y.index, X.index, strict=True)]
+    return X, y.set_axis(names)
 
 
 def listing(names: Iterable[object], most: int = 6) -> str:
