@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -47,8 +49,8 @@ class Laboratory:
         self.write("measurements.csv", rows(POOL["sample"].iloc[START]))
 
     def write(self, name, table):
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(table if isinstance(table, str) else table.to_csv(index=False))
+        text = table if isinstance(table, str) else table.to_csv(index=False)
+        Path(name).write_text(text, encoding="utf-8")
 
     def measurements(self):
         return pd.read_csv("measurements.csv", dtype={"sample": str})
@@ -73,16 +75,11 @@ class Laboratory:
 
     def fails(self, *options):
         """The error; no file was changed."""
-        before = {path: path.read_bytes() for path in self.files()}
+        before = {path: path.read_bytes() for path in Path().iterdir()}
         assert self.run("suggest", "measurements.csv", *options) == 2
         assert self.out == ""
-        assert {path: path.read_bytes() for path in self.files()} == before
+        assert {path: path.read_bytes() for path in Path().iterdir()} == before
         return self.err.partition("error: ")[2]
-
-    def files(self):
-        from pathlib import Path
-
-        return sorted(Path().iterdir())
 
     def report(self):
         assert self.run("report", "run.nc") == 0
@@ -138,7 +135,6 @@ def test_a_run_in_pieces_is_an_uninterrupted_one(lab):
 
 def test_open_suggestions_are_shown_again_and_given_up(lab):
     first = lab(*POOLED, *QUICK, "-n", "3", "--output", "next.csv")
-    lab.write("measurements.csv", lab.measurements())
     assert lab(*POOLED, *QUICK, "-n", "0", "--output", "next.csv") == first
     assert "the pool has 22 candidate(s) left and 23 were asked for" in lab.fails(*POOLED, *QUICK, "-n", "23")
     left = len(POOL) - len(START)
@@ -180,7 +176,7 @@ def test_failures_and_rows_without_a_result(lab):
     assert np.array_equal(lab.load().failures, table.loc[[1], INPUTS])
     table["fat"] = [table.fat[0], "failed", "n.d.", "Failure", table.fat[4]]
     lab.write("measurements.csv", table)
-    assert f"the row at {table['sample'][2]} is gone, where fat was {table.fat[0]}"[:20] in lab.fails(*POOLED, *QUICK)
+    assert f"the row at {table['sample'][2]} is gone, where fat was" in lab.fails(*POOLED, *QUICK)
     lab(*POOLED, *QUICK, "--rebuild")
     assert len(lab.load().failures) == 2
     table.loc[1, "fat"] = 12.5
@@ -219,24 +215,19 @@ def test_digits_that_a_spreadsheet_drops_and_the_order_of_rows_do_not_count(lab)
     assert len(lab.load().pending) == 0
 
 
-def test_repeated_rows_without_ids_are_told_apart(lab):
-    options = ("--target", "y", "--bounds", "x=0:3", "--state", "run.nc", *QUICK, "-n", "0")
-    lab.write("measurements.csv", "x,y\n1,5\n1,6\n2,7\n")
-    lab(*options)
-    lab.write("measurements.csv", "x,y\n1,5.5\n2,7\n1,6\n1,5\n")
-    lab(*options)
-    assert lab.load().y.tolist() == [5, 6, 7, 5.5]
-
-
 def test_a_box_is_suggested_from_in_numbers_that_can_be_set(lab):
     lab(*BOX, *QUICK, "-n", "2", "--output", "next.csv")
     sheet, pending = pd.read_csv("next.csv"), lab.load().pending
     assert np.array_equal(sheet[INPUTS], pending)
-    assert np.array_equal(pending, pending.round([1, 4]))
+    assert np.array_equal(pending, pending.round({"moisture": 1, "density": 4}))
     lab.write("measurements.csv", pd.concat([lab.measurements(), sheet.assign(fat=[30.0, 31.0])]))
     lab(*BOX, *QUICK, "-n", "0")
     assert len(lab.load().pending) == 0
     assert lab.load().y[-2:].tolist() == [30, 31]
+    # A point that was measured again is new.
+    lab.write("measurements.csv", pd.concat([rows(["003"]).assign(fat=1.0), lab.measurements()]))
+    lab(*BOX, *QUICK, "-n", "0")
+    assert lab.load().y[-3:].tolist() == [30, 31, 1]
 
 
 @pytest.mark.parametrize("options", [POOLED, BOX])
@@ -248,33 +239,23 @@ def test_the_first_points_come_without_any_measurement(lab, options):
     assert "predictions begin when the points of the first design are measured" in lab.report()
     second = lab(*options, "--noise", "0.5", "-n", "1")
     assert not {*first} & {*second}
-    X = lab.load.__self__ and pma.Learner.load("run.nc", model=lambda X, y: None).pending
-    table = X.assign(sample=list(X.index), fat=[20.0, 30.0, 40.0, 35.0, 22.0])
-    lab.write("measurements.csv", table)
+    X = pma.Learner.load("run.nc", model=lambda X, y: None).pending
+    lab.write("measurements.csv", X.assign(sample=list(X.index), fat=[20.0, 30.0, 40.0, 35.0, 22.0]))
     lab(*options, "--noise", "0.5")
     assert "predicted fat" in lab.out
-    assert lab.load().gpm.recipe()["priors"] == {"noise": 0.5}
+    assert "0.5     0" in lab.report()
 
 
-@pytest.mark.parametrize(
-    ("options", "description"),
-    [
-        (("--model", "SE[density] + LIN"), "composite_gp(SE[1] + LIN)"),
-        (("--model", "embedding"), "embedding_gp(ExpQuad, d=2)"),
-        ((), "ard_gp(ExpQuad)"),
-    ],
-)
-def test_models_by_name(lab, options, description):
-    lab(*POOLED, *QUICK, *options, "-n", "0")
-    assert lab.load().gpm.description == description
-
-
-def test_many_inputs_are_embedded(lab):
+def test_models_by_name(lab):
+    lab(*POOLED, *QUICK, "--model", "SE[density] + LIN", "-n", "0")
+    assert lab.load().gpm.description == "composite_gp(SE[1] + LIN)"
+    lab(*POOLED, *QUICK, "-n", "0", "--rebuild")
+    assert lab.load().gpm.description == "ard_gp(ExpQuad)"
     X = pd.DataFrame(rng.normal(size=(8, 16)), columns=[f"x{i}" for i in range(16)])
     lab.write("pool.csv", X)
     lab.write("measurements.csv", X[:5].assign(y=np.arange(5.0)))
-    lab("--target", "y", "--candidates", "pool.csv", "--state", "run.nc", *QUICK)
-    assert lab.load().gpm.description == "embedding_gp(ExpQuad, d=2)"
+    lab("--target", "y", "--candidates", "pool.csv", "--state", "other.nc", *QUICK)
+    assert pma.Learner.load("other.nc").gpm.description == "embedding_gp(ExpQuad, d=2)"
     assert "x0" not in lab.out
 
 
@@ -289,8 +270,7 @@ def test_goals_pictures_and_reports(lab):
     minimum = ("--learn", "maximum", "--minimize", "--rebuild")
     lab(*POOLED, *minimum, "--plot", "run.png")
     assert lab.load().minimize
-    with open("run.png", "rb") as file:
-        assert file.read().startswith(b"\x89PNG")
+    assert Path("run.png").read_bytes().startswith(b"\x89PNG")
     report = lab.report()
     assert "run.nc: --target fat --learn maximum --minimize\n5 results, 0 failures\nopen: " in report
     assert "Optimum: the minimum" in report
@@ -303,8 +283,7 @@ def test_goals_pictures_and_reports(lab):
 def test_files_that_are_no_runs_are_refused(lab):
     lab.write("run.nc", "sample,fat\n")
     assert "run.nc is not a saved run" in lab.fails(*POOLED)
-    (path,) = (path for path in lab.files() if path.name == "run.nc")
-    path.unlink()
+    Path("run.nc").unlink()
     reference_learner().save("run.nc")
     assert "run.nc holds a run that was begun in Python" in lab.fails(*POOLED)
     assert lab.run("report", "run.nc") == 2
@@ -335,20 +314,19 @@ def test_other_options_and_candidates_are_refused(lab):
 
 def test_a_new_beginning_finds_the_inputs_anew(lab):
     [label] = lab(*POOLED, *QUICK)
-    lab.write("pool.csv", POOL.assign(pH=np.arange(30) % 7))
-    lab.write("measurements.csv", lab.measurements().assign(pH=[3, 4, 3, 4, 0]))
+    # What is empty for all candidates is no input.
+    lab.write("pool.csv", POOL.assign(pH=np.arange(30) % 7, remark=""))
+    lab.write("measurements.csv", lab.measurements().assign(pH=[3, 4, 3, 4, 0], remark="good"))
     lab(*POOLED, *QUICK, "-n", "0")
-    assert "inputs: moisture, density; columns left out: pH" in lab.err
+    assert "inputs: moisture, density; columns left out: pH, remark" in lab.err
     lab(*POOLED, *QUICK, "-n", "0", "--rebuild")
     assert list(lab.load().pending.columns) == [*INPUTS, "pH"]
     assert list(lab.load().pending.index) == [label]
 
 
-def test_two_people_at_once_get_different_suggestions(lab, monkeypatch):
+def test_two_people_at_once_get_different_suggestions(lab):
     """While one works on the run, the other waits."""
     first = lab(*POOLED, *QUICK, "-n", "2")
-    from pathlib import Path
-
     command = [sys.executable, "-m", "pymc_active", "suggest", "measurements.csv", *POOLED, *QUICK]
     with locked(Path("run.nc.lock")):
         other = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -356,15 +334,14 @@ def test_two_people_at_once_get_different_suggestions(lab, monkeypatch):
     out, _ = other.communicate()
     assert other.returncode == 0
     assert out.split("\n")[1].split()[0] not in first
-    assert {path.name for path in lab.files()} == {"pool.csv", "measurements.csv", "run.nc"}
+    assert {path.name for path in Path().iterdir()} == {"pool.csv", "measurements.csv", "run.nc"}
 
 
 # Tables.
 
 
 def cells(text, decimal=".", encoding="utf-8", name="table.csv"):
-    with open(name, "wb") as file:
-        file.write(text.encode(encoding))
+    Path(name).write_bytes(text.encode(encoding))
     table = read_table(name, decimal)
     return table.cells, table.numbers([one for one in table.cells if one != "id"], "input")
 
@@ -429,10 +406,6 @@ def test_tables_are_complained_of_by_row(lab, text, message):
     assert message in lab.fails(*POOLED)
 
 
-def test_decimal_points_beside_decimal_commas_are_no_thousands(lab):
-    assert "with a decimal point leave out --decimal ," in lab.fails(*POOLED, "--decimal", ",")
-
-
 def test_candidates_are_complained_of_as_well(lab):
     for table, message in (
         ("sample,moisture,density\n", "pool.csv shares no inputs with measurements.csv, which has sample, moisture"),
@@ -442,16 +415,10 @@ def test_candidates_are_complained_of_as_well(lab):
     ):
         lab.write("pool.csv", table)
         assert message in lab.fails(*POOLED)
+    assert "with a decimal point leave out --decimal ," in lab.fails(*POOLED, "--decimal", ",")
     # The wrong target is said first.
     error = lab.fails("--target", "fett", "--candidates", "pool.csv", "--state", "run.nc")
     assert error.startswith("measurements.csv has no column 'fett'")
-
-
-def test_a_column_of_remarks_without_any_is_no_input(lab):
-    lab.write("measurements.csv", lab.measurements().assign(remark="good"))
-    lab.write("pool.csv", POOL.assign(remark=""))
-    lab(*POOLED, *QUICK)
-    assert "inputs: moisture, density; columns left out: remark" in lab.err
 
 
 def test_a_table_in_another_notation(lab):
@@ -459,8 +426,7 @@ def test_a_table_in_another_notation(lab):
         lab.write(name, table.rename(columns={"sample": "Prüfung"}).to_csv(index=False, sep=";", decimal=","))
     options = ("--target", "fat", "--id", "Prüfung", "--candidates", "pool.csv", "--state", "run.nc", "--decimal", ",")
     [label] = lab(*options, *QUICK, "--output", "next.csv")
-    with open("next.csv", encoding="utf-8") as file:
-        header, row = file.read().splitlines()
+    header, row = Path("next.csv").read_text(encoding="utf-8").splitlines()
     assert header == "Prüfung;moisture;density;fat"
     assert row == f"{label};{POOL.moisture[int(label)]};{POOL.density[int(label)]};".replace(".", ",")
 
@@ -505,8 +471,6 @@ def test_warnings_become_notes_in_terms_of_the_table(lab):
     said = "2 values of y are -1, far from all others. If they stand for failures, tell NaN in their place"
     with _warnings_as_notes({}):
         for _ in range(2):
-            import warnings
-
             warnings.warn(said, UserWarning, stacklevel=1)
     assert lab.capsys.readouterr().err == f"note: {said.replace('tell NaN', "write 'failed'")}\n"
 

@@ -45,8 +45,8 @@ def suggest(given: Namespace) -> None:
         names |= dict(enumerate((_tell_new(learner, given, X, y, pool) if learner is before else y).dropna().index))
         if given.forget_pending:
             learner.forget()
-        n_open, counts = len(learner.pending), f"{y.count()} results, {y.isna().sum()} failures"
-        counts += f", {len(measured.cells) - len(y)} rows not measured yet"
+        n_open, n_without = len(learner.pending), len(measured.cells) - len(y)
+        counts = f"{y.count()} results, {y.isna().sum()} failures, {n_without} not measured yet"
         _note(f"{counts}; {n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)")
         asked = learner.ask(given.n) if given.n else learner.pending[:0]
         if len(asked) and given.bounds:
