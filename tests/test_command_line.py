@@ -415,10 +415,10 @@ def test_candidates_are_complained_of_as_well(lab):
     ):
         lab.write("pool.csv", table)
         assert message in lab.fails(*POOLED)
-    assert "with a decimal point leave out --decimal ," in lab.fails(*POOLED, "--decimal", ",")
     # The wrong target is said first.
-    error = lab.fails("--target", "fett", "--candidates", "pool.csv", "--state", "run.nc")
-    assert error.startswith("measurements.csv has no column 'fett'")
+    assert lab.fails("--target", "fett", *POOLED[2:]).startswith("measurements.csv has no column 'fett'")
+    lab.write("pool.csv", POOL)
+    assert "with a decimal point leave out --decimal ," in lab.fails(*POOLED, "--decimal", ",")
 
 
 def test_a_table_in_another_notation(lab):
