@@ -86,7 +86,7 @@ def make_parser() -> ArgumentParser:
     add("--noise", type=float, metavar="SD", help="standard deviation of repeated measurements, if you know it")
     add("--seed", type=int, default=0, metavar="N", help="same seed and tables, same suggestions (default 0)")
     add("--state", required=True, metavar="run.nc", help="the file of the run, which the first call makes")
-    add("--rebuild", action="store_true", help="begin the run of --state again; see below")
+    add("--rebuild", action="store_true", help="begin the run again, and keep the old one as run.nc.before; see below")
     add("--forget-pending", action="store_true", help="give up suggestions that have no result")
     add("--output", metavar="next.csv", help="write the suggestions as rows to fill in")
     add("--plot", metavar="run.png", help="draw what is known (needs the extra 'plots')")

@@ -48,6 +48,8 @@ def suggest(given: Namespace) -> None:
         n_open, n_without = len(learner.pending), len(measured.cells) - len(y)
         counts = f"{y.count()} results, {y.isna().sum()} failures, {n_without} not measured yet"
         _note(f"{counts}; {n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)")
+        if given.n > learner.n_left:
+            raise ValueError(f"{learner.n_left} candidate(s) are left, not {given.n}: others are measured or open")
         asked = learner.ask(given.n) if given.n else learner.pending[:0]
         if len(asked) and given.bounds:
             # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
