@@ -63,6 +63,8 @@ def with_entry(array, index, value):
         (pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=8)), y, TypeError, "dates are not numbers"),
         (np.datetime64("2026-01-01") + np.arange(8)[:, None], y, TypeError, "dates are not numbers"),
         (pd.DataFrame(X).assign(operator="Ann"), y, TypeError, r"'Ann' \(see operator: leave .* pd.get_dummies\)"),
+        (pd.DataFrame(X).assign(dose="0,1"), y, TypeError, r"'0,1' \(see dose: strip units, .*decimal=','\)"),
+        (pd.DataFrame(X).assign(dose="10 mM"), y, TypeError, r"'10 mM' \(see dose: strip units, "),
     ],
 )
 def test_malformed_data_are_refused(build, bad_X, bad_y, error, message):

@@ -258,7 +258,9 @@ def test_outputs_that_end_at_a_common_value_are_warned_of():
     y = np.minimum(Y, np.sort(Y)[-6])
     with pytest.warns(pma.ScaleWarning, match=f"6 of {len(y)} values of y are .*, the largest. If measurements end"):
         pma.ard_gp(X, y, bounds=BOUNDS)
-    with pytest.warns(pma.ScaleWarning, match="the smallest"):
+    with pytest.warns(
+        pma.ScaleWarning, match="the smallest.* If the number stands for experiments that failed, tell NaN"
+    ):
         pma.ard_gp(X, -y, bounds=BOUNDS)
     with pytest.warns(pma.ScaleWarning) as caught:
         pma.ard_gp(X, np.ones(len(X)), bounds=BOUNDS)

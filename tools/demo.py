@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 import pymc_active as pma
 from pymc_active import plots
-from pymc_active.command_line.output import Console
 from pymc_active.datasets import meats
 from pymc_active.plots.axes import new_axes, new_grid
 from pymc_active.support.progress import progress
@@ -141,11 +141,8 @@ def _table(results: xr.Dataset) -> None:
     for metric, title in zip(METRICS, titles, strict=True):
         found = results[metric].sel(n=shown).transpose("method", "n", "split")
         cells = [[f"{of_n.mean():.2f} ± {of_n.std():.2f}" for of_n in row] for row in found.to_numpy()]
-        Console().table(
-            ["learn=", *(f"{n} assays" for n in shown)],
-            [[name, *row] for name, row in zip(METHODS, cells, strict=True)],
-            f"{title}: {N_TEST} held-out spectra, mean ± sd over {results.sizes['split']} splits",
-        )
+        print(f"{title}: {N_TEST} held-out spectra, mean ± sd over {results.sizes['split']} splits")
+        print(pd.DataFrame(cells, list(METHODS), [f"{n} assays" for n in shown]).to_string())
 
 
 # Spawned workers import this file.

@@ -1,238 +1,248 @@
-"""``pymc-active suggest``: what to measure next, from two tables and the file of the run."""
+"""What to measure next, from tables and the file of the run, which holds a learner with the options in its notes."""
 
-from __future__ import annotations
-
+import os
+import re
+import sys
+import warnings
 from argparse import Namespace
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-import pandas as pd
+from pandas import DataFrame, Index, Series
 
-from pymc_active.command_line import records, state
-from pymc_active.command_line.modelling import default_models, make_models
-from pymc_active.command_line.options import Settings
-from pymc_active.command_line.output import SHOWN, Console, check_sheet, show, write_sheet
-from pymc_active.command_line.state import Run, Suggestion
-from pymc_active.command_line.tables import Table, listing, read_table
-from pymc_active.learner.designs import latin_hypercube, random_design
-from pymc_active.learner.learner import Learner
-from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.predict import predict
+import pymc_active as pma
+from pymc_active import Learner
+from pymc_active.command_line.tables import Table, is_empty, listing, read_measurements, read_table, same
+from pymc_active.criteria.by_name import criterion_names
+from pymc_active.support.locks import locked
+from pymc_active.support.numbers import coordinate, plus_minus
 
-
-class _Call(NamedTuple):
-    given: Namespace
-    settings: Settings
-    measured: Table
-    candidates: Table | None
-    console: Console
+# What the file of a run remembers, and no later call may change; which of the learner's notes are these options.
+_REMEMBERED = ("target", "id", "inputs", "bounds", "learn", "minimize", "criterion", "model", "noise", "seed", "box")
+_KEY = "command_line"
+# With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
+_MANY, _SHOWN = 15, 6
+# Advice of warnings that is about Python.
+_PYTHON = re.compile(r"\. (If it is a slip, learner|Make output_map|If they are the answers, tell)")
 
 
-def suggest(given: Namespace, console: Console) -> None:
-    """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if anything is wrong."""
-    _check_paths(given)
-    with state.turn(given.state, lambda: console.note(f"waiting for another command that works on {given.state}")):
-        _suggest(given, console)
+def suggest(given: Namespace) -> None:
+    """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if one is wrong."""
+    names: dict[int, str] = {}
+    lock, remark = Path(f"{given.state}.lock"), f"waiting for another command that works on {given.state}"
+    with _warnings_as_notes(names), locked(lock, lambda: _note(remark)):
+        measured, candidates, before = _read(given)
+        # No candidates for a box; without ids, equal rows are one.
+        pool = candidates.inputs(given.inputs, given.id) if candidates else DataFrame(columns=given.inputs)
+        pool = pool if given.id else pool[~pool.duplicated()]
+        X, y = read_measurements(measured, given.target, given.id, given.inputs, pool)
+        others = [name for name in measured.cells if name not in {given.target, given.id, *given.inputs}]
+        _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
+        learner = before if before is not None and not given.rebuild else _begin(given, X, y, pool, before)
+        names |= dict(enumerate((_tell_new(learner, given, X, y, pool) if learner is before else y).dropna().index))
+        if given.forget_pending:
+            learner.forget()
+        n_open, n_without = len(learner.pending), len(measured.cells) - len(y)
+        counts = f"{y.count()} results, {y.isna().sum()} failures, {n_without} not measured yet"
+        _note(f"{counts}; {n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)")
+        if given.n > learner.n_left:
+            raise ValueError(f"{learner.n_left} candidate(s) are left, not {given.n}: others are measured or open")
+        asked = learner.ask(given.n) if given.n else learner.pending[:0]
+        if len(asked) and given.bounds:
+            # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
+            learner.forget(asked)
+            low, high = np.array(given.box).T
+            digits = Series(-np.floor(np.log10((high - low) / 200)).astype(int), given.inputs)
+            learner.expect(asked.round(digits).clip(low, high, axis=1))
+        learner.notes[_KEY] = {name: getattr(given, name) for name in _REMEMBERED}
+        if given.rebuild and before is not None:
+            os.replace(given.state, f"{given.state}.before")
+        # Before anything is shown: what is about to be measured must be known to be open.
+        learner.save(given.state)
+        rows = _rows(given, learner, candidates, X.index)[n_open if given.n else 0 :]
+        if len(rows):
+            _show(given, learner, rows)
+        if given.output and len(rows):
+            sheet = rows.reindex(columns=measured.cells.columns, fill_value="").assign(**{given.target: ""})
+            sheet.to_csv(given.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
+            _note(f"{given.output} has these rows: fill in {given.target}, and add them to {measured.name}")
+        if given.plot and learner.models:
+            np.ravel(pma.plots.plot(learner))[0].figure.savefig(given.plot, dpi=150)
 
 
-def _suggest(given: Namespace, console: Console) -> None:
-    before = state.load_run(given.state) if given.state and Path(given.state).exists() else None
-    settings = _settings(given, before)
-    measured = read_table(given.measurements, settings)
-    candidates = read_table(given.candidates, settings) if given.candidates else None
-    if given.output:
-        check_sheet(given.output, settings)
-    call = _Call(given, settings, measured, candidates, console)
-    if before is None or given.rebuild:
-        _begin(call, before)
-    else:
-        _go_on(call, before)
-
-
-def _check_paths(given: Namespace) -> None:
-    """Check before any long computation that the results can be written."""
-    tables = [Path(path).resolve() for path in (given.measurements, given.candidates) if path]
+def _read(given: Namespace) -> tuple[Table, Table | None, Learner | None]:
+    """Both tables and the run, and the inputs among the options; raises if anything is wrong or not to be written."""
+    measured = read_table(given.measurements, given.decimal)
+    measured.column(given.target, "--target")
     for path in filter(None, (given.output, given.plot, given.state)):
-        if Path(path).resolve() in tables:
+        if Path(path).resolve() in [Path(table).resolve() for table in (given.measurements, given.candidates or "")]:
             raise ValueError(f"{path} is a table that is read: give the result another name")
-        if not Path(path).resolve().parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {Path(path).parent} for {Path(path).name}")
-    if given.plot:
-        from pymc_active.command_line.picture import check_picture
-
-        check_picture(given.plot)
-
-
-def _settings(given: Namespace, before: Run | None) -> Settings:
-    if given.candidates and given.bounds:
-        raise ValueError("choose from a table (--candidates) or from a box (--bounds), not from both")
-    if before is not None:
-        return before.settings.renewed(given) if given.rebuild else before.settings.go_on(given, Path(given.state).name)
-    if given.rebuild:
-        raise ValueError("--rebuild starts a run again: name its file with --state")
-    if not (given.candidates or given.bounds):
-        example = "or a range for each input, e.g. --bounds temperature=40:120 --bounds minutes=5:60"
-        raise ValueError(f"say what can be measured: a table with --candidates pool.csv, {example}")
-    return Settings.begin(given)
+    if given.output and Path(given.output).exists():
+        sheet = read_table(given.output, given.decimal)
+        if not is_empty(sheet.column(given.target, "it is no sheet of suggestions, name another --output")).all():
+            raise ValueError(f"{given.output} holds results: move them to the measurements, or name another --output")
+    of_maximum = {*criterion_names("maximum"), "expected_improvement", "upper_confidence_bound"}
+    if given.learn != "maximum" and (given.minimize or given.criterion in of_maximum):
+        raise ValueError(f"{'--minimize' if given.minimize else given.criterion} needs --learn maximum as well")
+    candidates = read_table(given.candidates, given.decimal) if given.candidates else None
+    before = _load(given.state) if Path(given.state).exists() else None
+    old = {} if before is None or given.rebuild else before.notes[_KEY]
+    given.inputs, given.box = given.inputs or old.get("inputs") or _inputs(given, measured, candidates), old.get("box")
+    if len({given.target, given.id, *given.inputs}) < 2 + len(given.inputs):
+        raise ValueError("--target, --id and each input must be a different column, named once")
+    if changed := [f"--{name} {old[name]}" for name in old if getattr(given, name) != old[name]]:
+        advice = "repeat its options, name another --state, or begin again from the tables with --rebuild"
+        raise ValueError(f"{given.state} was begun with {' and '.join(changed)}: {advice}")
+    return measured, candidates, before
 
 
-def _begin(call: _Call, before: Run | None) -> None:
-    """Start a run, in which open suggestions of the old one stay open."""
-    given, settings, measured, candidates, console = call
-    # The table of candidates or, where the run only starts again, those that its file holds; None for a box.
-    pool = state.pool_of(before) if before is not None and settings.bounds is None and candidates is None else None
-    inputs = records.find_inputs(settings, measured, candidates) if pool is None else list(pool.columns)
-    settings = replace(settings, inputs=inputs)
-    call = call._replace(settings=settings)
-    if candidates is not None:
-        pool, n_equal = records.read_candidates(settings, candidates, inputs)
-        if n_equal:
-            console.note(f"{n_equal} row(s) of {candidates.name} repeat others and are left out; --id tells them apart")
-    known, failed = _read_known(call, pool)
-    if pool is not None:
-        # The number of a sample, say, is easily taken for an input.
-        console.note(f"{len(inputs)} input(s): {listing(inputs)}")
-    bounds = None if settings.bounds is None else [(low, high) for _, low, high in settings.bounds]
-    if not len(known.y):
-        _spread(call, pool, bounds)
-        return
-    if settings.models is None:
-        models, reason = default_models(settings)
-        settings = replace(settings, models=models)
-        console.note(f"the model is {reason} (--model takes another)")
-    X = pd.DataFrame(known.X, columns=inputs)
-    learner = Learner(
-        make_models(settings, X, known.y, None if pool is None else pool.to_numpy(), known.names),
-        settings.learn,
-        criterion=settings.criterion,
-        pool=pool,
-        bounds=bounds,
-        minimize=settings.minimize,
-        verify=settings.verify,  # type: ignore[arg-type]
-        random_seed=settings.seed,
+def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list[str]:
+    """Names of the inputs: those of the box, or else the columns that both tables share."""
+    if candidates is None:
+        return [name for name, _, _ in given.bounds]
+    # What is empty for all candidates, such as remarks, is no input.
+    filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
+    if shared := [name for name in filled if name in measured.cells and name not in {given.target, given.id}]:
+        return shared
+    raise ValueError(
+        f"{candidates.name} shares no inputs with {measured.name}, which has {listing(measured.cells, 12)}"
     )
-    if before is not None:
-        state.keep_open(learner, state.open_suggestions(before.learner))
-        # The file of the old run may be replaced.
-        learner._current.revisions |= before.learner._current.revisions
-    if len(failed.y):
-        state.tell(learner, failed.X, failed.y)
-    console.note(f"{len(known.y)} measurements of {settings.target}; looking for {settings.goal}")
-    if given.state is None:
-        console.note("nothing is remembered without --state: the next call may suggest the same rows again")
-    _ask(call, Run(learner, settings, known.ids))
 
 
-def _go_on(call: _Call, before: Run) -> None:
-    """Tell the run what is new in the table."""
-    given, settings, measured, candidates, console = call
-    learner, name, pool = before.learner, Path(given.state).name, state.pool_of(before)
-    if candidates is not None:
-        if pool is None:
-            raise ValueError(f"{name} was begun with --bounds: leave --candidates out, or start again with --rebuild")
-        others, _ = records.read_candidates(settings, candidates, settings.inputs or [])
-        if list(others.index) != list(pool.index) or not np.array_equal(others, pool):
-            problem = f"{candidates.name} has other candidates ({len(others)}) than {name} remembers ({len(pool)})"
-            raise ValueError(f"{problem}: leave --candidates out, or take the new ones with --rebuild")
-    known, failed = _read_known(call, pool)
-    new, problems = records.find_new(learner.X, learner.y, before.ids, known, failed, settings.target)
-    new_failures, gone = records.find_new_failures(learner.failures, failed)
-    problems += gone
+def _begin(given: Namespace, X: DataFrame, y: Series, pool: DataFrame, before: Learner | None) -> Learner:
+    """A learner of a new run; while results do not differ, it asks for the points of a first design."""
+    ends = DataFrame({name: end for name, *end in given.bounds}) if given.bounds else pool
+    low, high = ends.min().to_numpy(), ends.max().to_numpy()
+    # A column of a pool may be constant.
+    given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
+    where = {"bounds": dict(zip(given.inputs, given.box, strict=True))} if given.bounds else {"pool": pool}
+    worked, is_early = y.notna().to_numpy(), y.nunique() < 2
+    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, X[worked], y[worked].to_numpy())
+    how = {"criterion": given.criterion, "minimize": given.minimize, "random_seed": given.seed}
+    learner = Learner(models, given.learn, **where, **how)
+    for rows in (worked & is_early, ~worked):
+        if rows.any():
+            learner.tell(X[rows], y[rows].to_numpy())
+    # What is open stays open, except for what was measured meanwhile and former candidates.
+    for label, x in () if before is None else before.pending.iterrows():
+        has_id = given.id is not None and label in pool.index
+        if not (label in X.index if has_id else x.tolist() in X.to_numpy().tolist()):
+            with suppress(ValueError):
+                learner.expect(pool.loc[[label]] if has_id else x.to_frame().T)
+    return learner
+
+
+def _models(given: Namespace, X: DataFrame, y: np.ndarray) -> Any:
+    """One model, or a dict of several."""
+    made: dict[str, Any] = {}
+    for name in given.model or ["ard" if X.shape[1] <= _MANY else "embedding"]:
+        data = X, Series(y, X.index, name=given.target)
+        how = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
+        if name == "ard":
+            made[name] = pma.ard_gp(*data, **how)
+        elif name == "embedding":
+            made[name] = pma.embedding_gp(*data, n_components=min(2, X.shape[1]), **how)
+        else:
+            kernel = re.sub(r"\[([^]]+)\]", lambda k: f"[{[*X].index(k[1])}]" if k[1] in X else k[0], name)
+            made[name] = pma.composite_gp(*data, kernel, **how)
+    return made if len(made) > 1 else made.popitem()[1]
+
+
+def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, pool: DataFrame) -> Series:
+    """Tell what is new in the table; results in the order told, or a ValueError if old rows have changed."""
+    if learner.domain.pool is not None and not np.array_equal(pool, learner.domain.pool):
+        raise ValueError(f"{given.candidates} is not what {given.state} knows: restore it, or pass --rebuild")
+    told = np.column_stack([learner.X, learner.y]).tolist() + [[*x, np.nan] for x in learner.failures]
+    now, order, problems = np.column_stack([X, y]), [], []
+    for one in told:
+        order.append(next((row for row in np.flatnonzero(same(now, one)).tolist() if row not in order), None))
+    new = [row for row in range(len(now)) if row not in order]
+    for one in (one for one, row in zip(told, order, strict=True) if row is None):
+        changed = [row for row in new if same(now[[row], :-1], one[:-1])]
+        gone = f"the row at {_place(one[:-1], pool)} is gone"
+        is_now = f"{y.index[changed[0]]} has {y.iloc[changed[0]]:.6g}" if changed else gone
+        problems.append(f"{is_now}, where {given.target} was {one[-1]:.6g}".replace("nan", "failed"))
     if problems:
-        problem = f"{measured.name} is not what {name} knows: {listing(problems, 5)}"
-        raise ValueError(f"{problem}. Undo this, or start again from the table with --rebuild")
-    settled = state.tell(learner, known.X[new], known.y[new]) if new else []
-    if len(new_failures):
-        settled += state.tell(learner, new_failures, np.full(len(new_failures), np.nan))
-    if settled:
-        console.note(f"taken as answers to suggestions nearby: {listing(settled)}")
-    console.note(f"{len(new)} new of {len(learner.y)} measurements; still looking for {settings.goal}")
-    ids = None if before.ids is None or known.ids is None else [*before.ids, *(known.ids[row] for row in new)]
-    _ask(call, Run(learner, settings, ids))
+        what = f"{given.measurements} is not what {given.state} knows: {'; '.join(problems[:5])}"
+        raise ValueError(f"{what}. Undo this, or begin again from the tables with --rebuild")
+    if new:
+        learner.tell(X.iloc[new], y.iloc[new].to_numpy())
+    return y.iloc[[*order, *new]]
 
 
-def _read_known(call: _Call, pool: pd.DataFrame | None) -> tuple[records.Measurements, records.Measurements]:
-    """The measurements and the failed experiments, with notes about what is left out."""
-    _, settings, measured, candidates, console = call
-    inputs = settings.inputs or []
-    known = records.read_measurements(settings, measured, inputs)
-    for table in filter(None, (measured, candidates)):
-        unused = [column for column in table.cells if column not in {settings.target, settings.id, *inputs}]
-        if unused:
-            console.note(f"columns of {table.name} that are left out: {listing(unused)}")
-    if known.waiting:
-        console.note(f"not measured yet, and left out: {listing(known.waiting)}")
-    known = known if pool is None else records.align(known, pool)
-    results = (f"{value:.6g}" for value in known.y)
-    console.rows = {y: f"{settings.target} = {y} in {name}" for name, y in zip(known.names, results, strict=True)}
-    failed = np.isnan(known.y)
-    if failed.any():
-        console.note(f"experiments that failed, and are avoided: {listing(known.only(failed).names)}")
-    return known.only(~failed), known.only(failed)
+def _rows(given: Namespace, learner: Learner, candidates: Table | None, measured: Index) -> DataFrame:
+    """The cells of all open suggestions, by label."""
+    if candidates is None:
+        return learner.pending.map(lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal))
+    labels: list = []
+    # Of equal rows, which are one to the learner, those whose id was not measured.
+    left = DataFrame(learner.domain.pool, learner.domain.labels)
+    left = left[~left.index.isin(measured)] if given.id else left
+    for x in learner.pending.to_numpy():
+        labels.append(next(one for one in left.index[(left == x).all(axis=1)] if one not in labels))
+    return candidates.cells.set_axis(candidates.cells[given.id] if given.id else candidates.cells.index).loc[labels]
 
 
-def _spread(call: _Call, pool: pd.DataFrame | None, bounds: list[tuple[float, float]] | None) -> None:
-    """Suggest random points while nothing is measured."""
-    given, settings, measured, _, console = call
-    target = settings.target
-    if given.rebuild or not given.n:
-        raise ValueError(f"{measured.name} has no row with a value of {target}")
-    console.note(f"nothing is measured yet: these are spread at random; a run begins with the first values of {target}")
-    if bounds is not None:
-        found = [Suggestion("", x) for x in state.settable(latin_hypercube(bounds, given.n, settings.seed), bounds)]
-    else:
-        rows = random_design(pool, given.n, settings.seed)
-        found = [Suggestion(str(label), x) for label, x in zip(rows.index, rows.to_numpy(), strict=True)]
-    _show(call, found, None)
+def _show(given: Namespace, learner: Learner, rows: DataFrame) -> None:
+    """Print the last ones of the open suggestions."""
+    shown = rows[given.inputs if len(given.inputs) <= _SHOWN else []].copy()
+    if learner.models:
+        found = pma.predict(learner.fit, learner.pending.to_numpy()[-len(rows) :])
+        pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
+        shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
+    print(shown.to_string(index=given.bounds is None, index_names=False))
 
 
-def _ask(call: _Call, run: Run) -> None:
-    """Choose, remember, show."""
-    given, learner, console = call.given, run.learner, call.console
-    if given.forget_pending:
-        learner.forget()
-    earlier = state.open_suggestions(learner)
-    if earlier:
-        names = listing(one.name for one in earlier)
-        remedy = "-n 0 shows them again, --forget-pending gives them up"
-        console.note(f"still open from earlier calls: {names} ({remedy})")
-    if given.n > (left := learner.n_left):
-        raise ValueError(f"{left} candidate(s) are left, and -n asks for {given.n}: the others are measured or open")
-    found = []
-    with console.working("Fitting and choosing"):
-        if given.n:
-            learner.ask(given.n)
-        # Without new ones, those that are open, so that a lost sheet can be written again.
-        if asked := state.open_suggestions(learner)[len(earlier) if given.n else 0 :]:
-            X = np.stack([state.as_set(learner, one.x) for one in asked])
-            prediction = predict(learner.fit, X)
-            columns = (asked, X, prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy()))
-            found = [one._replace(x=x, mean=m, sd=sd) for one, x, m, sd in zip(*columns, strict=True)]
-        # Saved before it is shown: what is about to be measured must be known to be open.
-        if given.state:
-            state.save_run(given.state, run)
-    _show(call._replace(settings=run.settings), found, learner)
+def report(state: str) -> None:
+    """Print what a run knows, in the user's units; a ValueError for a foreign or damaged file."""
+    with _warnings_as_notes({}):
+        learner = _load(state)
+        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if learner.domain.is_pool else DataFrame()
+        print(f"{Path(state).name}: --target {given.target} --learn {given.learn}{' --minimize' * given.minimize}")
+        print(f"{len(learner.y)} results, {len(learner.failures)} failures")
+        print("open:", listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or "nothing")
+        if learner.models and given.learn == "maximum":
+            print(learner.optimum())
+        elif learner.models and learner.criterion is not None:
+            print("the best candidate scores {:.3g} {} by {}".format(*learner.best_score(), learner.criterion_name))
+        print(learner.fit if learner.models else "predictions begin when the points of the first design are measured")
 
 
-def _show(call: _Call, found: list[Suggestion], learner: Learner | None) -> None:
-    """Print the suggestions, write the sheet, draw the picture."""
-    given, settings, measured, candidates, console = call
-    if found:
-        show(found, settings, learner, console)
-    if found and learner is not None and isinstance(learner.fit, ModelAverage):
-        share = learner.fit.probability.to_series().sort_values(ascending=False)
-        console.note(f"models by probability: {listing(f'{label} {p:.2g}' for label, p in share.items())}")
-    if given.output and found:
-        write_sheet(given.output, settings, measured, candidates, found)
-        wanted = settings.target
-        if settings.id is not None and settings.bounds is not None:
-            wanted = f"{settings.id}, a name for each, and {wanted}"
-        console.note(f"{given.output} has these rows: fill in {wanted}, and add them to {measured.name}")
-    elif found and len(settings.inputs or ()) > SHOWN:
-        console.note("their inputs are too many to be shown here: --output next.csv writes them")
-    if given.plot and learner is not None:
-        from pymc_active.command_line.picture import save_picture
+def _load(state: str) -> Learner:
+    """The learner of a file; a ValueError if the command line did not begin it."""
+    options = Namespace()
+    try:
+        # Runs without a model yet need the function that makes it.
+        learner = Learner.load(state, model=lambda X, y: _models(options, X, y))
+        vars(options).update(learner.notes[_KEY])
+    except (KeyError, TypeError):
+        remedy = "go on there with pymc_active.Learner.load, or name another file"
+        raise ValueError(f"{Path(state).name} holds a run that was begun in Python: {remedy}") from None
+    return learner
 
-        save_picture(given.plot, learner, settings, found)
+
+def _place(x: Sequence[float], pool: DataFrame) -> str:
+    """The label of a candidate, or else coordinates."""
+    rows = pool.index[(pool == x).all(axis=1)] if len(pool) else []
+    return str(rows[0]) if len(rows) else f"({listing(map(coordinate, x), 4)})"
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def _warnings_as_notes(names: Mapping[int, str]) -> Iterator[None]:
+    """Print warnings as notes, once each; y[k] in a warning is the k-th result, whose name in the table it gets."""
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        text = re.sub(r"\by\[(\d+)\]", lambda found: names.get(int(found[1]), found[0]), str(message))
+        _note(_PYTHON.split(text)[0].replace("tell NaN", "write 'failed'"))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield

@@ -1,10 +1,7 @@
-"""Tables from a laboratory: CSV files read strictly, with complaints that name line and column."""
+"""Tables from a laboratory: read strictly, with complaints that name file, row and column."""
 
-from __future__ import annotations
-
-import csv
-import math
-import os
+import io
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,165 +9,126 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_active.command_line.options import Settings
-
-# What an empty cell looks like, in lower case.
-_MISSING = frozenset(("", "-", "?", "n/a", "na", "nan", "none", "null"))
-# What the cell of an experiment that failed looks like, in lower case.
+# What a cell without a result looks like, and the cell of an experiment that failed, in lower case.
+_EMPTY = ("", "-", "?", "n/a", "#n/a", "na", "nan", "nd", "n.d.", "none", "null")
 _FAILED = ("fail", "failed", "failure")
-_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
 class Table(NamedTuple):
-    """The cells of a file: text without surrounding blanks, indexed by the line of the file; the header is line 1."""
+    """The cells of a file, text without blanks around it, by row as spreadsheets count them: the header is row 1."""
 
     name: str
     cells: pd.DataFrame
+    separator: str
     decimal: str
 
-    def text(self, column: str, what: str) -> pd.Series:
-        """Cells of a column; raises a ValueError that lists the columns if there is none of this name."""
-        if column not in self.cells:
-            raise ValueError(f"{self.name} has no column {column!r} ({what}); it has {listing(self.cells, 12)}")
-        return self.cells[column]
+    def column(self, name: str, what: str) -> pd.Series:
+        """Cells of a column; a ValueError that lists the columns if there is none of this name."""
+        if name not in self.cells:
+            raise ValueError(f"{self.name} has no column {name!r} ({what}); it has {listing(self.cells, 12)}")
+        return self.cells[name]
 
-    def failed(self, column: str, what: str) -> np.ndarray:
-        """Which cells of a column say that the experiment failed, (m,)."""
-        return self.text(column, what).str.lower().isin(_FAILED).to_numpy(bool)
+    def numbers(self, columns: Iterable[str], what: str) -> pd.DataFrame:
+        """Some columns as numbers, NaN where a cell is empty; a ValueError for text that is not a number."""
+        found = {}
+        for name in columns:
+            cells = self.column(name, what)
+            filled = cells[~is_empty(cells)]
+            # With decimal commas, points would separate thousands.
+            plain = filled if self.decimal == "." else filled.str.replace(".", "?").str.replace(",", ".")
+            for row, cell in filled[~plain.str.fullmatch(_NUMBER)].items():
+                problem = f"{self.name}, row {row}: {what} {name!r} holds {cell!r}, which is no number"
+                raise ValueError(f"{problem}{self._advice(cell, what)}")
+            found[name] = pd.Series(map(float, plain), filled.index, float)
+        return pd.DataFrame(found, index=self.cells.index)
 
-    def numbers(self, columns: Iterable[str], what: str) -> np.ndarray:
-        """Cells of some columns, (m, D), NaN where one is empty; raises a ValueError for text that is not a number."""
-        cells = pd.concat([self.text(column, what) for column in columns], axis=1)
-        values = [
-            self._number(cell, line, column, what) for line, row in cells.iterrows() for column, cell in row.items()
-        ]
-        return np.reshape(values, cells.shape)
+    def inputs(self, columns: Sequence[str], label: str | None) -> pd.DataFrame:
+        """The inputs, labelled by the column ``label``, or else by row; a ValueError if one is missing or repeated."""
+        X, ids = self.numbers(columns, "input"), self.cells.index if label is None else self.column(label, "--id")
+        for row, column in zip(*np.nonzero(X.isna()), strict=True):
+            where = f"{self.name}, row {X.index[row]} has no value of {columns[column]!r}"
+            raise ValueError(f"{where}: fill it in, or take the row out")
+        for row in X.index[(ids == "") | ids.duplicated()]:
+            problem = f"{self.name}, row {row}: the {label} {ids[row]!r} is missing or repeated"
+            raise ValueError(f"{problem}: give each row an id of its own, repeated measurements as well")
+        # Files of runs do not know pandas' own type for text.
+        return X.set_axis(pd.Index(ids.tolist(), dtype=None if label is None else object, name=label or "row"))
 
-    def is_empty(self, column: str) -> bool:
-        """Whether there are rows, and none has a value in this column."""
-        return len(self.cells) > 0 and bool(self.cells[column].map(is_missing).all())
+    def _advice(self, cell: str, what: str) -> str:
+        if _NUMBER.fullmatch(cell.replace(",", ".")):
+            return f"; with a decimal {'comma pass' if ',' in cell else 'point leave out'} --decimal ,"
+        if cell.startswith(("<", ">")):
+            return "; of a detection limit write about half of it"
+        if re.match(r"[-+]?\d", cell):
+            return "; write the number alone, without its unit, and dates as days since the first"
+        if what == "input":
+            categories = "write categories as columns of 0 and 1 (pd.get_dummies in Python)"
+            return f"; {categories}, name a column of labels with --id, or choose the inputs with --inputs"
+        return "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
 
-    def is_text(self, column: str) -> bool:
-        """Whether no cell of a column begins as a number does."""
-        cells = [cell for cell in self.cells[column] if not is_missing(cell)]
-        # A number with its unit is a slip, which is to be told.
-        return not any(cell[:1].isdigit() or cell[:1] in "+-." for cell in cells)
 
-    def _number(self, cell: str, line: object, column: object, what: str) -> float:
-        if is_missing(cell):
-            return math.nan
-        # With another decimal point a dot would separate thousands.
-        value = math.nan if self.decimal != "." and "." in cell else _number(cell.replace(self.decimal, "."))
-        if math.isfinite(value):
-            return value
-        problem = f"{self.name}, line {line}: {what} {column!r} holds {cell!r}, which is no number"
-        if self.decimal == "." and math.isfinite(_number(cell.replace(",", "."))):
-            problem += "; if commas are decimal points, pass --decimal ,"
-        elif self.decimal != "." and math.isfinite(_number(cell)):
-            problem += f" with --decimal {self.decimal}"
-        elif what == "input":
-            problem += (
-                "; name a column of labels with --id, and the inputs with --inputs a,b,c; write dates as numbers, such "
-                "as days since the first"
-            )
+def same(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
+    """Which rows are one, but for digits that spreadsheets drop."""
+    return np.isclose(rows, one, rtol=1e-9, atol=0, equal_nan=True).all(1)
+
+
+def is_empty(cells: pd.Series) -> pd.Series:
+    """Which cells hold nothing."""
+    return cells.str.lower().isin(_EMPTY)
+
+
+def read_table(path: str, decimal: str) -> Table:
+    """Read a file with a header; a ValueError, OSError or ImportError says what is wrong with it."""
+    name, separator, how = Path(path).name, ",", {"header": None, "dtype": str, "keep_default_na": False}
+    try:
+        if Path(path).suffix.lower() in (".ods", ".xls", ".xlsm", ".xlsx"):
+            cells = pd.read_excel(path, **how)
         else:
-            problem += (
-                "; write a result as a plain number, such as 1234.5; leave the cell empty if there is none yet, or "
-                "write 'failed' if there never will be"
-            )
-            if cell.startswith(("<", ">")):
-                problem += "; of a detection limit write about half of it, as a value: a failure would be avoided"
-        raise ValueError(problem)
-
-
-def is_missing(cell: str) -> bool:
-    """Whether a cell says that it holds nothing."""
-    return cell.lower() in _MISSING
-
-
-def read_table(path: str | os.PathLike, settings: Settings) -> Table:
-    """Read a CSV file with a header, written as the settings say; a ValueError says what is wrong with it."""
-    name, encoding = Path(path).name, settings.encoding
-    if Path(path).suffix.lower() in (".ods", ".xls", ".xlsm", ".xlsx"):
-        raise ValueError(f"{name} is a spreadsheet: save it as 'CSV UTF-8', and pass that file")
-    # Unlike pandas' reader, Python's gives the line of each row, and leaves names of columns as they are.
-    records, before = [], 0
-    try:
-        with open(path, encoding=encoding, newline="") as file:
-            text = list(file)
-        reader = csv.reader(text, delimiter=settings.separator, skipinitialspace=True)
-        for record in reader:
-            if reader.line_num > before + 1 and "".join(text[before : reader.line_num]).count('"') % 2:
-                raise ValueError(f'{name}, line {before + 1}: a quotation mark (") begins a cell, and none ends it')
-            records.append((reader.line_num, [cell.strip() for cell in record]))
-            before = reader.line_num
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {path}") from None
-    except IsADirectoryError:
-        raise ValueError(f"{path} is a folder, not a CSV file") from None
-    except LookupError as error:
-        raise ValueError(f"--encoding {encoding}: {error}") from None
-    except UnicodeDecodeError:
-        advice = "save it as 'CSV UTF-8', or pass --encoding, e.g. --encoding cp1252 for a file from Excel"
-        raise ValueError(f"{name} is not text in {encoding.removesuffix('-sig')}: {advice}") from None
-    except csv.Error as error:
-        raise ValueError(f"{name} is no CSV file: {error}") from None
-    lines = {line: cells for line, cells in records if any(cells)}
-    # Excel's own way to name the separator.
-    lines = {line: cells for line, cells in lines.items() if not (line == 1 and cells[0].lower().startswith("sep="))}
-    if not lines:
-        raise ValueError(f"{name} is empty: its first line must name the columns")
-    header = lines.pop(min(lines))
+            content = Path(path).read_bytes()
+            text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+            separator = _separator(text)
+            cells = pd.read_csv(io.StringIO(text), sep=separator, skipinitialspace=True, skip_blank_lines=False, **how)
+    except (UnicodeDecodeError, pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        advice = "save it as 'CSV UTF-8', with ';' between columns if commas are decimal points"
+        raise ValueError(f"{name} cannot be read as a table: {str(error).strip()}; {advice}") from None
+    cells = cells.fillna("").apply(lambda column: column.astype(str).str.strip())
     # Spreadsheets leave separators behind where a column was deleted.
-    width = max(i for i, column in enumerate(header) if column) + 1
-    _check_header(name, header[:width], settings)
-    for line, cells in lines.items():
-        if any(cells[width:]):
-            advice = "if the commas of decimal numbers split cells, save with ';' and pass --separator ';' --decimal ,"
-            raise ValueError(f"{name}, line {line}: {len(cells)} cells under {width} columns; {advice}")
-    rows = [(cells + [""] * width)[:width] for cells in lines.values()]
-    return Table(name, pd.DataFrame(rows, list(lines), header[:width], dtype=object), settings.decimal)
+    cells = cells.loc[:, (cells != "").any()].set_axis(cells.index + 1)
+    header = cells.iloc[0].tolist()
+    for column in header:
+        if not column or header.count(column) > 1:
+            raise ValueError(f"{name}: the name {column!r} of a column is missing or repeated (in pandas: index=False)")
+    cells = cells.iloc[1:].set_axis(header, axis=1)
+    return Table(name, cells[(cells != "").any(axis=1)], separator, decimal)
 
 
-def write_table(path: str | os.PathLike, cells: pd.DataFrame, settings: Settings) -> None:
-    """Write a CSV file, whole or not at all."""
-    path = Path(path).resolve()
-    part = path.with_name(f".{path.name}.part")
-    try:
-        cells.to_csv(part, sep=settings.separator, index=False, encoding=settings.encoding.removesuffix("-sig"))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+def _separator(text: str) -> str:
+    """What separates the columns: of comma, semicolon and tab the most frequent in the header, or else blanks."""
+    header = text.partition("\n")[0]
+    counts = {len(line.split()) for line in text.splitlines() if line.strip()}
+    return r"\s+" if len(counts) == 1 and not re.search("[;\t,]", header) else max(";\t,", key=header.count)
 
 
-def write_number(value: float, decimal: str) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(float(value)).removesuffix(".0").replace(".", decimal)
+def read_measurements(
+    table: Table, target: str, label: str | None, inputs: Sequence[str], pool: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Rows with a result: inputs (n, D) by label, those of a candidate from the pool; results by name, NaN: failed."""
+    results = table.column(target, "--target")
+    done, worked = ~is_empty(results), ~results.str.lower().isin(_FAILED)
+    y = table._replace(cells=table.cells[worked]).numbers([target], "target")[target].reindex(results.index)[done]
+    X = table._replace(cells=table.cells[done]).inputs(inputs, label)
+    for i, one in enumerate(X.index):
+        own = pool.loc[[one]] if label is not None and one in pool.index else pool
+        rows = own.to_numpy()[same(own.to_numpy(float), X.iloc[i].to_numpy())]
+        if own is not pool and not len(rows):
+            raise ValueError(f"{table.name} has other inputs of {one} than the candidates: give it another {label}")
+        X.iloc[i] = rows[0] if len(rows) else X.iloc[i]
+    names = [f"row {row}" if label is None else f"{one} (row {row})" for row, one in zip(y.index, X.index, strict=True)]
+    return X, y.set_axis(names)
 
 
 def listing(names: Iterable[object], most: int = 6) -> str:
     """Names with commas between them; only the first ones of many."""
-    names = list(names)
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _check_header(name: str, columns: Sequence[str], settings: Settings) -> None:
-    for other, spelled in _SEPARATORS.items():
-        if len(columns) == 1 and other != settings.separator and other in columns[0]:
-            problem = f"{name} has a single column, {columns[0][:40]!r}"
-            raise ValueError(f"{problem}: its columns seem to be separated otherwise, pass --separator {spelled}")
-    if "" in columns:
-        advice = "name it, or take it out (pandas writes row numbers so, unless to_csv has index=False)"
-        raise ValueError(f"{name}: column {columns.index('') + 1} has no name in the first line: {advice}")
-    repeated = sorted({column for column in columns if columns.count(column) > 1})
-    if repeated:
-        raise ValueError(f"{name} has more than one column named {listing(repeated)}")
-
-
-def _number(text: str) -> float:
-    """NaN for text that is not a number. Underscores are Python's own."""
-    try:
-        return math.nan if "_" in text else float(text)
-    except ValueError:
-        return math.nan
+    text = list(map(str, names))
+    return ", ".join(text[:most]) + (f" and {len(text) - most} more" if len(text) > most else "")

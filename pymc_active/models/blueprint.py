@@ -420,7 +420,8 @@ def _warn_if_cut_off(y: np.ndarray) -> None:
             warn_user(
                 f"{counts[end]} of {len(y)} values of y are {values[end]:g}, the {what}. If measurements end there, as "
                 "percentages and detection limits do, the model does not know it, and predicts values beyond: model a "
-                "related quantity without a limit, if there is one",
+                "related quantity without a limit, if there is one. If the number stands for experiments that failed, "
+                "tell NaN in its place",
                 ScaleWarning,
             )
 

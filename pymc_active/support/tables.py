@@ -76,8 +76,11 @@ def _without_numbers(X: Any) -> str:
     if not isinstance(X, pd.DataFrame):
         return ""
     is_text = {name: not (_is_date(dtype) or pd.api.types.is_numeric_dtype(dtype)) for name, dtype in X.dtypes.items()}
-    columns = ", ".join(str(name) for name in is_text if is_text[name])
+    found = [name for name in X if is_text[name]]
+    columns = ", ".join(map(str, found))
     remedy = "leave such columns out, or write them as numbers, e.g. by pd.get_dummies"
+    if found and X[found].astype(str).apply(lambda column: column.str.match(r"\s*[-+]?\d").all()).all():
+        remedy = "strip units, and read decimal commas by pd.read_csv(..., decimal=',')"
     return f" (see {columns}: {remedy})" if columns else ""
 
 
