@@ -321,8 +321,8 @@ class LaplaceFit(Fit):
         Parameters
         ----------
         method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}, optional
-            * ``"map"``, ``"bbq"``, ``"mgp"``: the mode of the largest evidence with its Gaussian. Predictions ignore its
-              uncertainty, marginalise it in their mean, or in mean and variance. The default is ``"mgp"``.
+            * ``"map"``, ``"bbq"``, ``"mgp"``: the mode of the largest evidence with its Gaussian. Predictions ignore
+              its uncertainty, marginalise it in their mean, or in mean and variance. The default is ``"mgp"``.
             * ``"modes"``: all modes with their Gaussians.
             * ``"cubature"``: 2P points around that mode, sqrt(P) sds along each principal axis of its Gaussian
               (the cubature of degree three).
