@@ -23,7 +23,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.labels import write_label
-from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, penalties, renewed_scale, spread
+from pymc_active.support.scaling import EQUAL, Scale, fit_scale, penalties, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -39,8 +39,6 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 MEANS = ("constant", "linear", "zero")
 # Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
 _FEWEST_CUT, _SHARE_CUT = 5, 0.2
-# Noise in sds of y beyond which a prior of it must be in other units.
-_LARGE_NOISE = 3.0
 # Parameters of the mean.
 _OF_MEAN = ("mean_constant", "mean_slope")
 
@@ -93,7 +91,6 @@ class Blueprint(GPModel):
         self.parameters.add("log_noise", *self.noise_prior)
         self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
         self.parameters.check_names()
-        _warn_of_large_noise(self.parameters, self.y_map, self._data[1])
         if self.parameters.has_defaults:
             # Bounds that scale the inputs are compared with them above.
             scaled = self._data[0][:0] if fills_box else self.x_map(self._data[0])
@@ -184,6 +181,10 @@ class Blueprint(GPModel):
     def n_inputs(self) -> int:
         """D."""
         return len(self.inputs)
+
+    def inputs_of(self, name: str) -> np.ndarray:
+        """Positions of the inputs on which a parameter acts."""
+        return np.arange(self.n_inputs)
 
     def on_user_inputs(self, cov: pm.gp.cov.BaseCovariance) -> pm.gp.cov.BaseCovariance:
         """A covariance of the scaled inputs as one of the user's."""
@@ -363,21 +364,6 @@ def _with_known_noise(priors: Any, scale: float) -> Any:
         raise ValueError("priors has both noise and log_noise, which are the same: leave one out")
     rest = {name: prior for name, prior in priors.items() if name != "noise"}
     return rest | {"log_noise": float(np.log(noise / scale))}
-
-
-def _warn_of_large_noise(parameters: Parameters, y_map: Affine, y: np.ndarray) -> None:
-    """Warn if the user's prior of the noise leaves nothing else of y: it is in other units, most likely."""
-    least, width = parameters.least("log_noise"), float(spread(y))
-    if least is None or len(y) < 3 or not width > 0:
-        return
-    noise = float(np.exp(least) * y_map.scale)
-    if noise > _LARGE_NOISE * width:
-        warn_user(
-            f"the noise that you state has an sd of {noise:.3g} or more, in units of y, but y itself varies by "
-            f"{width:.3g} only. A prior of log_noise is of the logarithm of the noise divided by the scale of y. A "
-            "noise known in units of y is priors={'noise': its sd}",
-            ScaleWarning,
-        )
 
 
 def _copy_arrays(priors: Any) -> Any:

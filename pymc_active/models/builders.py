@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
 from pymc_active.kernels.radial import PROFILES
 from pymc_active.kernels.stationary import Stationary
+from pymc_active.models.advice import advise
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
@@ -83,7 +84,8 @@ def ard_gp(
     Warns
     -----
     ScaleWarning
-        If default priors are used and the scaled data are far from unit scale.
+        If default priors are used and the scaled data are far from unit scale; if a prior of yours is far off on them,
+        and would suit if it were meant in your units.
 
     Examples
     --------
@@ -93,7 +95,7 @@ def ard_gp(
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    return _ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds)
+    return advise(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds))
 
 
 class _OneKernel(Blueprint):
@@ -201,7 +203,7 @@ def embedding_gp(
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
-    return _Embedding(X, y, kernel, n_components, prior_scale, **common)
+    return advise(_Embedding(X, y, kernel, n_components, prior_scale, **common))
 
 
 class _Embedding(_OneKernel):

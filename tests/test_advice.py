@@ -1,0 +1,77 @@
+"""Advice on data and priors that are not what they seem."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_active as pma
+
+RNG = np.random.default_rng(0)
+HOURS, DEPTHS = np.arange(240.0), np.sort(RNG.uniform(0, 1000, 30))
+WAVE, KELVIN = 15 + 4 * np.sin(2 * np.pi * HOURS / 24) + RNG.normal(size=240), 300 + 5 * np.sin(DEPTHS / 100)
+PAIRS = RNG.uniform(size=(30, 2)) * [1, 1000]
+
+
+def advice(make):
+    """All warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make()
+    return [f"{one.category.__name__}: {one.message}" for one in caught]
+
+
+def series(expression, **priors):
+    return lambda: pma.composite_gp(HOURS, WAVE, expression, bounds=[(0, 264)], priors=priors)
+
+
+def depths(mean="constant", **priors):
+    return lambda: pma.ard_gp(DEPTHS, KELVIN, mean=mean, bounds=[(0, 1000)], priors=priors)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "meant"),
+    [
+        (series("PER + PER", log_period_PER_1=np.log(24), log_period_PER_2=-2.4), "log_period_PER_1", "log 0.0909"),
+        (series("PER", log_period=pm.Normal.dist(np.log(8), 0.01)), "log_period_PER", "log 0.0303"),
+        (series("PER0", log_period_PER0=pm.StudentT.dist(9, mu=np.log(24), sigma=1e-9)), "log_period_PER0", "log 0.09"),
+        (series("SE", log_lengthscale=np.log(50)), "log_lengthscale_SE", "log 0.189"),
+        (series("STEP", log_width=np.log(26.4)), "log_width_STEP", "log 0.1"),
+        (series("LIN", location_LIN=100.0), "location_LIN", "0.379"),
+        (depths(log_lengthscale=pm.Normal.dist(np.log(100), 0.3)), "log_lengthscale", "log 0.2"),
+        (depths(mean_constant=300.0), "mean_constant", "-0.3"),
+        (depths(log_outputscale=np.log(20.0)), "log_outputscale", "log 7.3"),
+        (lambda: pma.ard_gp(DEPTHS, 1e3 * DEPTHS, mean="linear", x_scale="box", y_scale="standardize",
+                            priors={"mean_slope": 1e3}), "mean_slope", "1.57"),
+        (lambda: pma.ard_gp(1e-6 * DEPTHS, KELVIN, bounds=[(0, 1e-3)], priors={"log_lengthscale": np.log(1e-4)}),
+         "log_lengthscale", "log 0.2"),
+        (lambda: pma.ard_gp(PAIRS, KELVIN, bounds=[(0, 1), (0, 1000)],
+                            priors={"log_lengthscale": pm.Normal.dist(np.log([0.3, 300]), 0.5)}),
+         "log_lengthscale", "log 0.6"),
+        (lambda: pma.embedding_gp(PAIRS, KELVIN, n_components=1, bounds=[(0, 1), (0, 1000)],
+                                  priors={"log_lengthscale": np.log(300)}), "log_lengthscale", "log 0.6"),
+    ],
+)  # fmt: skip
+def test_a_prior_in_the_users_units_is_noticed(make, name, meant):
+    [message] = advice(make)
+    assert message.startswith(f"ScaleWarning: the prior of {name} is around ")
+    assert f"in your units, write {meant}" in message
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        series("PER + PER", log_period_PER_1=np.log(24 / 264), log_period_PER_2=np.log(8 / 264)),
+        # An input that is known not to matter; a curve that is nearly a line.
+        depths(log_lengthscale=np.log(1e6)),
+        depths(log_lengthscale=np.log(5.0)),
+        # The zero of the scale, far below all data.
+        depths(mean_constant=-300 / 3.6),
+        depths(log_noise=np.log(1e-6), log_outputscale=pm.HalfNormal.dist(1)),
+        depths(log_lengthscale=pm.Flat.dist()),
+        lambda: pma.ard_gp(PAIRS[:1], KELVIN[:1], bounds=[(0, 1), (0, 1000)], priors={"mean_constant": 7.0}),
+    ],
+)
+def test_priors_of_scaled_data_are_not_warned_of(make):
+    assert not advice(make)
