@@ -138,7 +138,7 @@ def tell(learner: Learner, X: np.ndarray, y: np.ndarray) -> list[str]:
     """Add results; in a box a result near a suggestion settles it. In words, which of them have other settings."""
     others: list[str] = []
     if learner.domain.is_pool:
-        learner.tell(X, y)
+        learner.tell(X, y, failed=np.isnan(y))
         return others
     for x, value in zip(X, y, strict=True):
         away, asked = _distances(learner, learner.pending, x), None
