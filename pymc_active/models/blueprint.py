@@ -17,7 +17,7 @@ from pymc_active.kernels.cov import Rescaled
 from pymc_active.kernels.node import Node
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Parameters
-from pymc_active.models.pymc_model import PyMCModel, data_value
+from pymc_active.models.pymc_model import PyMCModel, data_value, wrong_mean
 from pymc_active.models.recipe import write_prior, write_scale
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
@@ -103,6 +103,8 @@ class Blueprint(GPModel):
         context = pm.Model.get_context(error_if_none=False)
         if context is not None or not self._is_plain:
             self._made = self._make(context)
+            if not isinstance(mean, str):
+                self._made.check_mean()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the PyMC model, which cannot be pickled and is made again, unless the user changed it."""
@@ -232,7 +234,10 @@ class Blueprint(GPModel):
             X_data = pm.Data("X", X, dims=("obs", "input"))
             y_data = pm.Data("y_data", y, dims="obs")
             variables = self.parameters.register(model, self._renewed_priors(y_data))
-            gp = pm.gp.Marginal(mean_func=self._mean_function(variables), cov_func=self.covariance(variables))
+            mean = self._mean_function(variables)
+            if (ndim := pt.as_tensor_variable(mean(X_data)).ndim) > 1:
+                raise wrong_mean(f"{ndim} dimensions")
+            gp = pm.gp.Marginal(mean_func=mean, cov_func=self.covariance(variables))
             gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
         return PyMCModel(model, gp, "y", X_data, y_data, self.inputs)
 
