@@ -23,6 +23,7 @@ from pymc_active.learner.verification import Verification
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
+from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.options import count
 from pymc_active.support.tables import warn_if_apart
@@ -184,6 +185,14 @@ def new_run(
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
     for model in list(subject.models.values())[:1]:
         warn_of_repeats(model)
+    for model in subject.models.values():
+        if model.levels and isinstance(candidates, Box):
+            raise ValueError(
+                f"column {next(iter(model.levels))} of X is the number of an output of pm.gp.cov.Coregion, and a box "
+                "holds all numbers between: list the points to choose from, of each output, in a pool"
+            )
+        if isinstance(candidates, Pool):
+            check_levels(candidates.X, model.levels)
     verification = Verification(verify, random_seed)
     _warn_about_scale(subject.models, candidates)
     if criterion is None:

@@ -20,7 +20,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
 from pymc_active.support.scaling import fit_scale
 
 
@@ -64,6 +64,8 @@ class PyMCModel(GPModel):
         X, y = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
+        self.levels = levels_of(gp.cov_func, gp.sigma)
+        check_levels(X, self.levels)
 
     def __deepcopy__(self, memo):
         # PyMC's own copies keep the shared variables of the original.
@@ -108,6 +110,7 @@ class PyMCModel(GPModel):
 
     def _set_data(self, X, y):
         self.check_replaceable()
+        check_levels(X, self.levels)
         stored, coords = {}, {}
         for variable, given in ((self.X_data, X), (self.y_data, y)):
             name, values = variable.name, given.astype(variable.type.dtype)
