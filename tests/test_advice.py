@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 
@@ -75,3 +76,37 @@ def test_a_prior_in_the_users_units_is_noticed(make, name, meant):
 )
 def test_priors_of_scaled_data_are_not_warned_of(make):
     assert not advice(make)
+
+
+TABLE = pd.DataFrame({"a": PAIRS[:, 0], "yield": KELVIN, "b": PAIRS[:, 1]})
+MAKERS = {
+    "ard_gp": pma.ard_gp,
+    "embedding_gp": lambda X, y, **more: pma.embedding_gp(X, y, n_components=1, **more),
+    "composite_gp": lambda X, y, **more: pma.composite_gp(X, y, "SE", **more),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_y_among_the_inputs_is_refused_by_name(make):
+    for X, y in ((TABLE, TABLE["yield"]), (TABLE, TABLE[["yield"]]), (TABLE[["yield"]], TABLE["yield"])):
+        with pytest.raises(ValueError, match=r"^yield is y, .*: leave it out, X.drop\(columns='yield'\)"):
+            make(X, y)
+    bounds = {"a": (0, 1), "yield": (290, 310), "b": (0, 1000)}
+    make(TABLE, np.sin(TABLE["yield"]), bounds=bounds)
+    make(TABLE, TABLE["a"].rename("yield") ** 2, bounds=bounds)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_an_input_that_was_computed_from_y_is_noticed(make):
+    message = "ConfoundedInputsWarning: yield is a linear function of y at all 30 points: leave it out of X"
+    scales = {"x_scale": "standardize", "y_scale": "standardize"}
+    for of in (lambda y: y, lambda y: 100 * y, lambda y: 32 - 1.8 * y, lambda y: y / 7e9):
+        [found] = advice(lambda of=of: make(TABLE, of(KELVIN), **scales))
+        assert found.startswith(message)
+    noisy = KELVIN + 1e-6 * RNG.normal(size=30)
+    for y in (noisy, np.log(KELVIN), np.where(KELVIN > 300, 1.5, 0.5)):
+        assert not advice(lambda y=y: make(TABLE, y, **scales))
+    # Two groups, and a line through the points of the only input.
+    two = TABLE.assign(a=(KELVIN > 300) * 1.0)
+    assert not advice(lambda: make(two, two["a"].to_numpy() * 2 + 0.5, **scales))
+    assert not advice(lambda: make(TABLE[["a"]], 2 * PAIRS[:, 0], **scales))

@@ -9,7 +9,8 @@ import numpy as np
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.scaling import spread
-from pymc_active.support.user_warnings import ScaleWarning, warn_user
+from pymc_active.support.tables import name_of_input
+from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
 
 # Sizes beyond which no parameter of scaled data is meant to be, in extents of the inputs, sds of y, or sds per extent:
 # guesses. Such a noise leaves nothing else of y.
@@ -19,6 +20,8 @@ _LARGEST = {
 }  # fmt: skip
 # As parts of the same: shorter ones are as strange, if a reading in the user's units is not below the second (guesses).
 _SMALLEST, _SENSIBLE = 1e-3, 1e-2
+# What arithmetic rounds, in parts of the range of a column.
+_ROUNDING = 1e-9
 
 
 def advise[Model: GPModel](model: Model) -> Model:
@@ -79,4 +82,17 @@ def _units(model: Blueprint, name: str, kind: str) -> tuple[Any, Any, Any]:
     return extent, 0.0, unit
 
 
-_ADVICE = ((_prior_in_other_units, ScaleWarning),)
+def _output_among_inputs(model: GPModel) -> str | None:
+    """A column of X that was computed from y, or y from it: all else then seems not to matter."""
+    X, y = model.X - model.X.mean(0), model.y - model.y.mean()
+    # A line through the points of the only input is a function like others, and two values lie on one anyway.
+    if X.shape[1] < 2 or len(y) < 4 or len(np.unique(y)) < 3:
+        return None
+    away = np.abs(X - np.outer(y, y @ X / (y @ y))).max(0)
+    if not (same := (away <= _ROUNDING * np.abs(X).max(0)) & (np.ptp(X, axis=0) > 0)).any():
+        return None
+    name = name_of_input(model.inputs[int(np.argmax(same))])
+    return f"{name} is a linear function of y at all {len(y)} points: leave it out of X if it was computed from y"
+
+
+_ADVICE = ((_prior_in_other_units, ScaleWarning), (_output_among_inputs, ConfoundedInputsWarning))

@@ -64,7 +64,7 @@ class Blueprint(GPModel):
         points = read_inputs(X).copy()
         self._data = points, read_outputs(y, len(points), X).copy()
         self.inputs = input_labels(X, points.shape[1], bounds)
-        self.label = _label_of(y, self.inputs)
+        self.label = _label_of(y, self.inputs, *self._data)
         fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
@@ -347,10 +347,12 @@ class Blueprint(GPModel):
         return pm.gp.mean.Linear(slope, intercept - pt.dot(slope, self.x_map.shift))
 
 
-def _label_of(y: Any, inputs: list) -> str | None:
+def _label_of(y: Any, inputs: list, points: np.ndarray, values: np.ndarray) -> str | None:
     """The name of a Series. That of an input, as of ``np.sin(table["x"])``, does not tell what y is."""
-    name = y.name if isinstance(y, pd.Series) else None
-    return name if isinstance(name, str) and name not in inputs else None
+    name = y.columns[0] if isinstance(y, pd.DataFrame) else getattr(y, "name", None)
+    if name in inputs and np.array_equal(points[:, inputs.index(name)], values):
+        raise ValueError(f"{name} is y, and it is a column of X as well: leave it out, X.drop(columns={name!r})")
+    return name if isinstance(y, pd.Series) and isinstance(name, str) and name not in inputs else None
 
 
 def _with_known_noise(priors: Any, scale: float) -> Any:

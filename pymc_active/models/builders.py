@@ -23,7 +23,7 @@ from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, read_numbers
-from pymc_active.support.user_warnings import ScaleWarning, ignoring
+from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, ignoring
 
 
 @checked
@@ -79,13 +79,16 @@ def ard_gp(
     Raises
     ------
     TypeError, ValueError
-        If X, y or a prior is neither of these types; for shapes that do not match, missing values and unknown names.
+        If X, y or a prior is neither of these types; for shapes that do not match, missing values and unknown names;
+        and if y is a column of X by name and value.
 
     Warns
     -----
     ScaleWarning
         If default priors are used and the scaled data are far from unit scale; if a prior of yours is far off on them,
         and would suit if it were meant in your units.
+    ConfoundedInputsWarning
+        If one of several inputs is a linear function of y.
 
     Examples
     --------
@@ -282,7 +285,7 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
     columns, keywords = read_recipe(recipe)
     # The user was warned when the model was made first.
-    with ignoring(ScaleWarning):
+    with ignoring(ScaleWarning, ConfoundedInputsWarning):
         gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:
