@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_active as pma
+from pymc_active.models.advice import dependent_inputs
 
 RNG = np.random.default_rng(0)
 HOURS, DEPTHS = np.arange(240.0), np.sort(RNG.uniform(0, 1000, 30))
@@ -110,3 +111,44 @@ def test_an_input_that_was_computed_from_y_is_noticed(make):
     two = TABLE.assign(a=(KELVIN > 300) * 1.0)
     assert not advice(lambda: make(two, two["a"].to_numpy() * 2 + 0.5, **scales))
     assert not advice(lambda: make(TABLE[["a"]], 2 * PAIRS[:, 0], **scales))
+
+
+MIXTURES = {
+    "three": (RNG.dirichlet(np.ones(3), 12), "input 0, input 1, input 2:"),
+    "in percent": (100 * RNG.dirichlet(np.ones(5), 12), "input 0, input 1, input 2, input 3, input 4:"),
+    "two": (RNG.dirichlet(np.ones(2), 12), "input 0, input 1:"),
+    "beside others": (np.c_[RNG.uniform(size=(12, 1)), RNG.dirichlet(np.ones(3), 12)], "input 1, input 2, input 3:"),
+    "few": (RNG.dirichlet(np.ones(3), 5), "input 0, input 1, input 2:"),
+}
+
+
+@pytest.mark.parametrize(("X", "named"), MIXTURES.values(), ids=MIXTURES)
+def test_a_box_of_mixtures_that_cannot_be_made_is_warned_of(X, named, tmp_path):
+    y, box = np.sin(3 * X[:, 0] / X.max()) + X[:, -1] ** 2 / X.max() ** 2, [(0, max(X.max(), 1))] * X.shape[1]
+    message = f"ConfoundedInputsWarning: {named} in all {len(X)} points each of these inputs can be computed from"
+    [found] = advice(lambda: pma.Learner(pma.ard_gp(X, y, bounds=box), bounds=box).save(tmp_path / "run.nc"))
+    assert found.startswith(message)
+    assert found.endswith("list those that can in a pool, or leave one of these inputs out")
+    assert not advice(lambda: pma.Learner.load(tmp_path / "run.nc"))
+    assert not advice(lambda: pma.Learner(pma.ard_gp(X, y, bounds=box), pool=X))
+    assert not advice(lambda: pma.Learner(pma.ard_gp(X[:, :-1], y, bounds=box[1:]), bounds=box[1:]))
+
+
+def test_the_first_design_may_lie_on_a_plane():
+    X = RNG.dirichlet(np.ones(3), 6)
+    learner = pma.Learner(None, bounds=dict.fromkeys(["water", "oil", "salt"], (0, 1)), random_seed=0)
+    assert not advice(lambda: [learner.tell(x, x[0] ** 2) for x in X[:4]])
+    [found] = advice(lambda: [learner.tell(x, x[0] ** 2) for x in X[4:]])
+    assert found.startswith("ConfoundedInputsWarning: water, oil, salt: in all 5 points")
+
+
+def test_few_points_and_points_that_fill_the_space_lie_on_no_plane():
+    for D in range(1, 8):
+        for n in range(1, 20):
+            grid = np.arange(2.0**D)[:, None] // 2.0 ** np.arange(D) % 2
+            for X in (
+                RNG.uniform(size=(n, D)),
+                RNG.dirichlet(np.ones(D), min(n, D + 1)),
+                np.c_[grid, np.ones(len(grid))],
+            ):
+                assert not dependent_inputs(X).size

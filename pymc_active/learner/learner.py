@@ -127,9 +127,9 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning, DoubtfulFitWarning, OutlierWarning
-        If the data that scaled the inputs cover only a small part of the candidates; once a run, if a fit is doubtful,
-        and when a longer run first replaces a fit; of a measurement that all others contradict.
+    ScaleWarning, ConfoundedInputsWarning, DoubtfulFitWarning, OutlierWarning
+        If the data that scaled the inputs cover only a small part of the candidates, or lie on a plane of a box; once a
+        run, if a fit is doubtful, and when a longer run first replaces a fit; of an answer that all others contradict.
 
     Examples
     --------

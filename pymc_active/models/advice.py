@@ -20,6 +20,8 @@ _LARGEST = {
 }  # fmt: skip
 # As parts of the same: shorter ones are as strange, if a reading in the user's units is not below the second (guesses).
 _SMALLEST, _SENSIBLE = 1e-3, 1e-2
+# Share of the variance of an input that others leave open, below which it counts as none: numbers may be rounded.
+_DEPENDENT = 1e-4
 # What arithmetic rounds, in parts of the range of a column.
 _ROUNDING = 1e-9
 
@@ -93,6 +95,20 @@ def _output_among_inputs(model: GPModel) -> str | None:
         return None
     name = name_of_input(model.inputs[int(np.argmax(same))])
     return f"{name} is a linear function of y at all {len(y)} points: leave it out of X if it was computed from y"
+
+
+def dependent_inputs(X: np.ndarray) -> np.ndarray:
+    """Positions of inputs (n, D) each of which can be computed from the others: the points lie on a plane."""
+    n, varied = len(X), np.flatnonzero(np.ptp(X, axis=0) > 0)
+    # So few points always do.
+    if n < len(varied) + 2 or len(varied) < 2:
+        return np.empty(0, int)
+    Z = (X - X.mean(0))[:, varied] / X.std(0)[varied]
+    values, vectors = np.linalg.eigh(Z.T @ Z / n)
+    # The smallest eigenvalue of independent inputs is about the square (Marchenko & Pastur 1967).
+    if values[0] >= _DEPENDENT * (1 - np.sqrt(len(varied) / (n - 1))) ** 2:
+        return np.empty(0, int)
+    return varied[np.abs(vectors[:, 0]) > np.sqrt(_DEPENDENT)]
 
 
 _ADVICE = ((_prior_in_other_units, ScaleWarning), (_output_among_inputs, ConfoundedInputsWarning))
