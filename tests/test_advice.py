@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_active as pma
-from pymc_active.models.advice import dependent_inputs
+from pymc_active.models.advice import code_for_missing_values, dependent_inputs
 
 RNG = np.random.default_rng(0)
 HOURS, DEPTHS = np.arange(240.0), np.sort(RNG.uniform(0, 1000, 30))
@@ -152,3 +152,59 @@ def test_few_points_and_points_that_fill_the_space_lie_on_no_plane():
                 np.c_[grid, np.ones(len(grid))],
             ):
                 assert not dependent_inputs(X).size
+
+
+def with_codes(x, code, k=3):
+    return np.r_[np.full(k, code), x[k:]]
+
+
+FLOWS = np.linspace(1, 5, 12)
+
+
+@pytest.mark.parametrize(
+    ("x", "code"),
+    [
+        (with_codes(FLOWS, -999.0), -999),
+        (with_codes(FLOWS, -200.0, 2), -200),
+        (with_codes(FLOWS, 9999.0), 9999),
+        (with_codes(FLOWS, 99.9), 99.9),
+        (with_codes(FLOWS, 32767.0), 32767),
+        (with_codes(np.tile([1.0, 3.0, 5.0], 4), -999.0), -999),
+        # Of a sensor, which spans more than the distance of the code.
+        (with_codes(np.linspace(7, 1189, 12), -200.0), -200),
+        (with_codes(np.linspace(-20, 35, 12), -9999.0), -9999),
+    ],
+)
+def test_codes_for_missing_values_are_noticed(x, code):
+    frame = pd.DataFrame({"a": PAIRS[:12, 0], "flow": x})
+    bounds = list(zip(frame.min(), frame.max(), strict=True))
+
+    def codes(make):
+        # Bounds may span decades, too.
+        return [message for message in advice(make) if not message.startswith("InputScaleWarning")]
+
+    [message] = codes(lambda: pma.ard_gp(frame, KELVIN[:12], bounds=bounds))
+    k = (x == code).sum()
+    assert message.startswith(f"ScaleWarning: {k} of 12 rows of X have flow = {code}, far from all others, ")
+    [message] = codes(lambda: pma.Learner(None, pool=frame))
+    assert message.startswith(f"ScaleWarning: {k} of 12 rows of the pool have flow = {code}, far from all others")
+    # One such row may be a slip or a setting.
+    assert code_for_missing_values(np.delete(frame.to_numpy(), range(1, k), axis=0), ["a", "flow"], "X") is None
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        with_codes(FLOWS, 0.0),
+        with_codes(FLOWS, -1.0),
+        np.repeat([-100.0, 0.0, 100.0], 4),
+        np.repeat([-1.0, 0.0, 1.0], 4),
+        np.repeat([1.0, 10, 100, 1000, 1e4, 1e5], 2),
+        # A freezer and a room.
+        with_codes(np.linspace(18, 25, 12), -80.0),
+        np.r_[np.full(8, 99.0), 90, 91, 92, 93],
+        np.r_[np.zeros(6), np.ones(6)],
+    ],
+)
+def test_settings_are_no_codes(x):
+    assert code_for_missing_values(x[:, None], ["x"], "X") is None

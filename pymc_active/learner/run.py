@@ -20,7 +20,7 @@ from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subject
 from pymc_active.learner.verification import Verification
-from pymc_active.models.advice import dependent_inputs
+from pymc_active.models.advice import code_for_missing_values, dependent_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
@@ -196,6 +196,8 @@ def new_run(
             )
         if isinstance(candidates, Pool):
             check_levels(candidates.X, model.levels)
+    if isinstance(candidates, Pool) and (message := code_for_missing_values(candidates.X, inputs, "the pool")):
+        warn_user(message, ScaleWarning)
     verification = Verification(verify, random_seed)
     _warn_about_scale(subject.models, candidates)
     if isinstance(subject, FollowedModels):

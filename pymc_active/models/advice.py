@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.support.scaling import spread
+from pymc_active.support.scaling import penalties, spread
 from pymc_active.support.tables import name_of_input
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
 
@@ -20,6 +21,9 @@ _LARGEST = {
 }  # fmt: skip
 # As parts of the same: shorter ones are as strange, if a reading in the user's units is not below the second (guesses).
 _SMALLEST, _SENSIBLE = 1e-3, 1e-2
+# Codes for missing values in use: whole numbers from this down, such as -200, rows of nines, and so many times what all
+# others are at most. So many different values of an input are no levels of a design (guesses).
+_CODE, _HUGE, _LEVELS = -99.0, 1e3, 5
 # Share of the variance of an input that others leave open, below which it counts as none: numbers may be rounded.
 _DEPENDENT = 1e-4
 # What arithmetic rounds, in parts of the range of a column.
@@ -97,6 +101,32 @@ def _output_among_inputs(model: GPModel) -> str | None:
     return f"{name} is a linear function of y at all {len(y)} points: leave it out of X if it was computed from y"
 
 
+def _code_for_missing_values(model: GPModel) -> str | None:
+    return code_for_missing_values(model.X, model.inputs, "X")
+
+
+def code_for_missing_values(X: np.ndarray, inputs: Sequence, what: str) -> str | None:
+    """Two or more rows of X (n, D) with a value of an input, such as -999 or 9999, that says that there is none."""
+    for name, x in zip(inputs, X.T, strict=True):
+        for code in (x.min(), x.max()):
+            others = x[x != code]
+            if not 1 < (k := len(x) - len(others)) <= len(others) or not np.ptp(others) > 0:
+                continue
+            is_nines = set(f"{abs(code):.10g}") <= {"9", "."} and abs(code) > 10
+            is_usual = (
+                (code <= _CODE and code == np.round(code)) or is_nines or abs(code) > _HUGE * np.abs(others).max()
+            )
+            # Or of a quantity that has no other negative values, unless these are levels.
+            if is_usual and (
+                code in x[penalties(x)] or (code < 0 < others.min() and len(np.unique(others)) >= _LEVELS)
+            ):
+                return (
+                    f"{k} of {len(x)} rows of {what} have {name_of_input(name)} = {code:g}, far from all others, "
+                    f"{others.min():g} to {others.max():g}: if it stands for a missing value, leave these rows out"
+                )
+    return None
+
+
 def dependent_inputs(X: np.ndarray) -> np.ndarray:
     """Positions of inputs (n, D) each of which can be computed from the others: the points lie on a plane."""
     n, varied = len(X), np.flatnonzero(np.ptp(X, axis=0) > 0)
@@ -111,4 +141,8 @@ def dependent_inputs(X: np.ndarray) -> np.ndarray:
     return varied[np.abs(vectors[:, 0]) > np.sqrt(_DEPENDENT)]
 
 
-_ADVICE = ((_prior_in_other_units, ScaleWarning), (_output_among_inputs, ConfoundedInputsWarning))
+_ADVICE = (
+    (_prior_in_other_units, ScaleWarning),
+    (_code_for_missing_values, ScaleWarning),
+    (_output_among_inputs, ConfoundedInputsWarning),
+)

@@ -86,7 +86,7 @@ def ard_gp(
     -----
     ScaleWarning
         If default priors are used and the scaled data are far from unit scale; if a prior of yours is far off on them,
-        and would suit if it were meant in your units.
+        and would suit if it were meant in your units; if rows have a value such as -999, which stands for none.
     ConfoundedInputsWarning
         If one of several inputs is a linear function of y.
 
