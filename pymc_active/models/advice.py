@@ -16,7 +16,7 @@ from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarn
 # Sizes beyond which no parameter of scaled data is meant to be, in extents of the inputs, sds of y, or sds per extent:
 # guesses. Such a noise leaves nothing else of y.
 _LARGEST = {
-    "log_lengthscale": 10.0, "log_width": 10.0, "log_period": 2.0, "location": 5.0, "mean_slope": 10.0,
+    "log_lengthscale": 20.0, "log_width": 20.0, "log_period": 2.0, "location": 5.0, "mean_slope": 10.0,
     "mean_constant": 5.0, "log_outputscale": 10.0, "log_noise": 3.0,
 }  # fmt: skip
 # As parts of the same: shorter ones are as strange, if a reading in the user's units is not below the second (guesses).
@@ -113,13 +113,10 @@ def code_for_missing_values(X: np.ndarray, inputs: Sequence, what: str) -> str |
             if not 1 < (k := len(x) - len(others)) <= len(others) or not np.ptp(others) > 0:
                 continue
             is_nines = set(f"{abs(code):.10g}") <= {"9", "."} and abs(code) > 10
-            is_usual = (
-                (code <= _CODE and code == np.round(code)) or is_nines or abs(code) > _HUGE * np.abs(others).max()
-            )
-            # Or of a quantity that has no other negative values, unless these are levels.
-            if is_usual and (
-                code in x[penalties(x)] or (code < 0 < others.min() and len(np.unique(others)) >= _LEVELS)
-            ):
+            if not (is_nines or code == np.round(code) <= _CODE or abs(code) > _HUGE * np.abs(others).max()):
+                continue
+            # Far away, or of a quantity that has no other negative values, unless these are levels.
+            if code in x[penalties(x)] or (code < 0 < others.min() and len(np.unique(others)) >= _LEVELS):
                 return (
                     f"{k} of {len(x)} rows of {what} have {name_of_input(name)} = {code:g}, far from all others, "
                     f"{others.min():g} to {others.max():g}: if it stands for a missing value, leave these rows out"
