@@ -542,7 +542,11 @@ def test_a_mean_of_the_training_rows_only_is_refused(function, found):
 
 
 def test_means_of_any_x_are_taken():
-    for function in (lambda X: X[:, 0] ** 2, lambda _: pt.as_tensor(3.0), lambda X: pt.full_like(X[:, 0], 2.0)):
+    for function in (
+        lambda X: X[:, 0].dimshuffle(0) ** 2,
+        lambda _: pt.as_tensor(3.0),
+        lambda X: pt.full_like(X[:, 0], 2.0),
+    ):
         assert by_hand(mean_func=_OfX(function)).n_parameters
         assert pma.ard_gp(X, y, mean=_OfX(function), bounds=[(-9, 9)] * 2).n_parameters
 

@@ -157,7 +157,8 @@ def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
 
 def _check_diagonal(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a covariance function whose ``diag`` is another one than its ``full``, which predictions mix."""
-    full, diag = (made.value_of(made.gp.cov_func(X[:_SOME], diag=is_diag)) for is_diag in (False, True))
+    rows = pt.as_tensor_variable(X[:_SOME])
+    full, diag = (made.value_of(made.gp.cov_func(rows, diag=is_diag)) for is_diag in (False, True))
     variances = np.diagonal(full)
     same = diag.shape in ((), variances.shape) and np.isclose(
         diag, variances, 0, _ROUNDED * np.nan_to_num(np.abs(full)).max()

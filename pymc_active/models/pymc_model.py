@@ -195,7 +195,7 @@ class PyMCModel(GPModel):
         """Shape of a function of X at one row more than the data; None if it cannot be evaluated there."""
         X = self.data[0]
         try:
-            return self.value_of(function(X[np.arange(len(X) + 1) % len(X)])).shape
+            return self.value_of(function(pt.as_tensor_variable(X[np.arange(len(X) + 1) % len(X)]))).shape
         except Exception:  # PyTensor raises many kinds for a shape it cannot fit
             return None
 
