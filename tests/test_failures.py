@@ -1,5 +1,7 @@
 """Experiments that give no number: what is recorded, what is asked next, and what is recommended."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -33,7 +35,7 @@ def learner(learn="maximum", X=START, *, failures=FAILING, **keywords):
     gpm = pma.ard_gp(X, truth(X), bounds=BOUNDS)
     active = Learner(gpm, learn, **{"random_seed": 1, "inference": "laplace", **keywords})
     if len(failures):
-        active.tell(failures, np.full(len(failures), np.nan))
+        active.tell(failures, np.full(len(failures), np.nan), failed=True)
     return active
 
 
@@ -54,7 +56,8 @@ def test_a_learner_tells_the_probability_of_success():
     assert_array_equal(active.success_probability(POOL), np.exp(odds(active.X, active.failures)(POOL)))
     assert active.success_probability(FAILING).max() < 0.5 < active.success_probability(START).min()
     named = Learner(None, "maximum", pool=inputs, random_seed=1)
-    named.tell(inputs.iloc[:9], np.where(np.arange(9) % 2, np.nan, 1.0 + np.arange(9)))
+    odd = np.arange(9) % 2 == 1
+    named.tell(inputs.iloc[:9], np.where(odd, np.nan, 1.0 + np.arange(9)), failed=odd)
     assert_array_equal(named.success_probability(inputs[["b", "a"]]), named.success_probability(inputs))
     with pytest.raises(ValueError, match="X must have the model's inputs as columns"):
         named.success_probability(inputs[["a"]])
@@ -157,7 +160,7 @@ def test_failures_are_recorded_and_the_model_does_not_see_them():
     active = learner(pool=POOL, failures=())
     x = active.ask(3)
     y = np.array([1.0, np.nan, 2.0])
-    active.tell(x, y)
+    active.tell(x, y, failed=np.isnan(y))
     assert_array_equal(active.failures, x[[1]])
     assert_array_equal(active.X, [*START, *x[[0, 2]]])
     assert_array_equal(active.y[5:], [1.0, 2.0])
@@ -196,7 +199,7 @@ def test_what_worked_is_likelier_to_work_than_what_failed(random_seed):
     pool = np.linspace(-1, 1, 21)[:, None]
     gpm = pma.ard_gp(pool[[5, 15]], [1.0, 0.9], bounds=[(-1, 1)])
     active = Learner(gpm, "maximum", pool=pool, random_seed=random_seed)
-    active.tell(pool[[10, 19]], [np.nan, np.nan])
+    active.tell(pool[[10, 19]], [np.nan, np.nan], failed=True)
     worked, failed = np.split(active.success_probability(pool[[5, 15, 10, 19]]), 2)
     assert failed.max() < 0.4 < 0.6 < worked.min()
     # Whatever the classifier says of new experiments, what has failed is not the place of the maximum.
@@ -216,7 +219,6 @@ def test_none_is_no_failure():
     told = active.X, active.y
     for tell in (
         lambda: active.tell(FAILING[0], None),
-        lambda: active.tell(FAILING[:2], [1.0, None]),
         lambda: active.correct(0, None),
         lambda: active.run(lambda x: [None], 1, progressbar=False),
     ):
@@ -227,10 +229,65 @@ def test_none_is_no_failure():
     assert_array_equal(active.y, told[1])
 
 
-def test_missing_values_of_pandas_are_failures():
+EMPTY = {
+    "NaN": lambda y: y,
+    "None": lambda y: [None if np.isnan(one) else one for one in y],
+    "pandas": lambda y: pd.Series(y, dtype="Float64"),
+    "masked": lambda y: np.ma.masked_invalid(y),
+}
+
+
+@pytest.mark.parametrize("write", EMPTY.values(), ids=EMPTY)
+@pytest.mark.parametrize("asks", [True, False])
+def test_empty_cells_of_a_table_are_not_measured_yet(write, asks):
+    """As in a sheet of suggestions that comes back half filled in: those left stay pending."""
     active = learner(failures=())
-    active.tell(FAILING[:2], pd.Series([pd.NA, 0.5], dtype="Float64"))
-    assert_array_equal(active.failures, FAILING[:1])
+    x = active.ask(3) if asks else FAILING[:3]
+    with pytest.warns(pma.EvaluationWarning, match="2 of 3 rows have no y and are left out, as not measured") as caught:
+        active.tell(x, write(np.array([np.nan, 0.5, np.nan])))
+    assert len(caught) == 1
+    assert_array_equal(active.X[5:], x[1:2])
+    assert (len(active.failures), len(active.pending)) == (0, 2 * asks)
+    for failed in (True, [True, True], pd.Series([True, True])):
+        one = copy.copy(active)
+        one.tell(x[[0, 2]], write(np.full(2, np.nan)), failed=failed)
+        assert_array_equal(one.failures, x[[0, 2]])
+        assert len(one.pending) == 0
+    active.tell(x[[0, 2]], write(np.array([np.nan, 0.1])), failed=[True, False])
+    assert_array_equal(active.failures, x[:1])
+    assert_array_equal(active.y[5:], [0.5, 0.1])
+
+
+def test_a_table_of_a_pool_in_which_most_is_not_measured():
+    pool = pd.DataFrame(POOL, columns=["a", "b"])
+    named = Learner(None, "maximum", pool=pool, random_seed=1)
+    y = pd.Series(np.nan, index=pool.index)
+    y.iloc[:4] = [1.0, 2.0, 3.0, 2.5]
+    with pytest.warns(pma.EvaluationWarning, match="rows have no y"):
+        named.tell(pool, y)
+    assert (len(named.y), len(named.failures), named.n_left) == (4, 0, len(pool) - 4)
+    # All rows empty, and said to be so.
+    named.tell(pool.iloc[5:8], y.iloc[5:8], failed=False)
+    assert (len(named.y), len(named.failures)) == (4, 0)
+    asked = named.ask(2)
+    named.tell(asked + 1e-3, y.iloc[:2].to_numpy() * [1, np.nan], asked=asked, failed=False)
+    assert_array_equal(named.pending, asked.iloc[1:])
+
+
+@pytest.mark.parametrize(
+    ("y", "failed", "message"),
+    [
+        ([1.0, np.nan], True, "the y of a failed experiment is NaN, .*; row 0 has 1"),
+        ([1.0, np.nan], [True], "failed must be True or False, or 2 of them"),
+        ([np.nan, np.nan], "yes", "failed must be True or False"),
+        ([1.0, np.nan], [0, 1], "failed must be True or False"),
+    ],
+)
+def test_what_cannot_have_failed(y, failed, message):
+    active = learner(failures=())
+    with pytest.raises(ValueError, match=message):
+        active.tell(FAILING[:2], y, failed=failed)
+    assert (len(active.y), len(active.failures)) == (5, 0)
 
 
 def test_a_failed_row_is_not_asked_again_and_a_forgotten_equal_one_is():
@@ -327,7 +384,7 @@ def test_several_models_weigh_too():
     models = [pma.composite_gp(START, truth(START), kernel, bounds=BOUNDS) for kernel in ("SE", "LIN")]
     active = Learner(models, "model", pool=POOL, random_seed=1, inference="laplace")
     plain = active._current.scorer().score(POOL)
-    active.tell(FAILING, np.full(4, np.nan))
+    active.tell(FAILING, np.full(4, np.nan), failed=True)
     weighed = active._current.scorer().score(POOL)
     assert_allclose(weighed, plain * np.exp(odds_in_pool()(POOL)), rtol=1e-7)
 

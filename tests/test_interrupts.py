@@ -62,7 +62,7 @@ class Interrupt:
 
 VERBS = {
     "tell": (False, lambda active: active.tell(active.pending, truth(active.pending))),
-    "tell of a failure": (False, lambda active: active.tell(active.pending, [1.0, np.nan])),
+    "tell of a failure": (False, lambda active: active.tell(active.pending, [1.0, np.nan], failed=[False, True])),
     "tell several models": (True, lambda active: active.tell(active.pending, truth(active.pending))),
     "correct": (False, lambda active: active.correct(2, 0.5)),
     "correct to a failure": (False, lambda active: active.correct(2, np.nan)),

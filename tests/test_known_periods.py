@@ -86,10 +86,12 @@ def test_a_search_knows_the_period():
     ("keywords", "error", "message"),
     [
         ({"period": 0.0}, ValueError, "period must be positive, in the units of X; got 0.0"),
-        ({"period": [1.0, 2.0]}, ValueError, r"one number \(or None\) for each of 1 inputs"),
+        ({"period": [1.0, 2.0]}, ValueError, r"2 seasons of input 0, which need 2 parts .* as in PER \+ PER; got PER,"),
         ({"period": {"week": 1.0}}, ValueError, "period names inputs among 0; got"),
         ({"period": 12, "priors": {"log_period_PER": 0.0}}, ValueError, "both period and priors set the period"),
-        ({"period": [[1.0, 2.0]]}, (TypeError, ValueError), "period"),
+        ({"period": [[1.0, 2.0]]}, ValueError, "2 seasons of input 0"),
+        ({"period": [[[1.0], 2.0]]}, ValueError, "period must have one number"),
+        ({"period": {0: (12, None)}}, ValueError, "period must have one number"),
         ({"period": object()}, TypeError, "period"),
         ({"period": pd.Series({"b": 7.0, "a": 24.0})}, ValueError, "period must have one number"),
         ({"period": [None, [1, 2]]}, ValueError, "period must have one number"),
@@ -167,10 +169,39 @@ def test_locations_in_the_units_of_the_data_are_warned_of():
         pma.composite_gp(1990 + MONTHS, series(12), "STEP", priors=priors, x_scale="unit", y_scale="standardize")
 
     make(0.5)
-    with pytest.warns(
-        pma.ScaleWarning, match="location_STEP is around 2010, but locations are in the units of the scaled"
-    ):
+    with pytest.warns(pma.ScaleWarning, match="location_STEP is around 2010, .* mean 2010 in your units, write 0.426"):
         make(2010)
+
+
+@pytest.mark.parametrize(
+    ("expression", "given", "known"),
+    [
+        ("PER[1] * SE[0] + PER0[1]", {"hour": (24, 168)}, {"PER": 24, "PER0": 168}),
+        ("PER[1] + PER[0] + PER[1]", [None, [168, 24]], {"PER_1": 168, "PER_3": 24}),
+    ],
+)
+def test_several_seasons_of_an_input(expression, given, known):
+    """Its periodic parts have them in order; other inputs keep their priors."""
+    frame = pd.DataFrame({"dose": MONTHS % 7, "hour": 9 * MONTHS})
+    gpm = pma.composite_gp(frame, series(12), expression, period=given, bounds={"dose": (0, 7), "hour": (0, 500)})
+    for name, period in known.items():
+        assert_allclose(period_prior(gpm, name), (period / 500, 0.01))
+    if "PER[0]" in expression:
+        assert_allclose(period_prior(gpm, "PER_2")[0], 0.1)
+    # A neighbour has the first of them; the options make the same model again.
+    fewer = gpm.with_expression("PER[1]")
+    again = pma.composite_gp(frame, series(12), bounds=[(0, 7), (0, 500)], **fewer.options)
+    assert_allclose(period_prior(again, "PER"), (next(iter(known.values())) / 500, 0.01))
+
+
+def test_several_seasons_of_the_only_input():
+    for period in ([24, 8], (24, 8), np.array([24, 8]), {0: (24, 8)}, [[24, 8]]):
+        gpm = pma.composite_gp(MONTHS, series(12), "PER + PER", period=period, bounds=[(0, 100)])
+        assert_allclose([period_prior(gpm, f"PER_{k}")[0] for k in (1, 2)], [0.24, 0.08])
+    with pytest.warns(pma.PeriodWarning, match="period=300 is in the units of input 0"):
+        pma.composite_gp(MONTHS, series(12), "PER + PER", period=(24, 300), bounds=[(0, 100)])
+    with pytest.raises(ValueError, match="a search takes one known period for an input"):
+        pma.search.compositional_kernel_search(MONTHS, series(12), period=(24, 8))
 
 
 def test_bounds_that_the_data_hardly_fill_are_warned_of():

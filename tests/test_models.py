@@ -32,12 +32,13 @@ X, y = data()
 FRAME = pd.DataFrame(X, columns=["temperature", "dose"], index=[f"run{i}" for i in range(len(X))])
 
 
-def by_hand(X=X, y=y, *, sigma=None, shared=True, jitter=0):
+def by_hand(X=X, y=y, *, sigma=None, shared=True, jitter=0, mean_func=None, wrap=lambda cov: cov):
     """A user's own model with transformed parameters."""
     with pm.Model() as model:
         lengthscale = pm.LogNormal("lengthscale", 0, 1)
         eta = pm.HalfNormal("eta", 1)
-        gp = pm.gp.Marginal(cov_func=eta**2 * pm.gp.cov.Matern52(X.shape[1], ls=lengthscale))
+        cov = wrap(eta**2 * pm.gp.cov.Matern52(X.shape[1], ls=lengthscale))
+        gp = pm.gp.Marginal(mean_func=mean_func or pm.gp.mean.Zero(), cov_func=cov)
         noise = pm.HalfNormal("noise", 0.5) if sigma is None else sigma()
         X_data, y_data = (pm.Data("X", X), pm.Data("y_data", y)) if shared else (X, y)
         gp.marginal_likelihood("y", X_data, y_data, sigma=noise, jitter=jitter)
@@ -511,6 +512,69 @@ def test_noise_enters_the_observation(sigma, variance):
 def test_noise_of_the_training_rows_only_is_refused(sigma):
     with pytest.raises(ValueError, match="sigma cannot be evaluated at new points"):
         by_hand(sigma=sigma)
+
+
+class _OfX(pm.gp.mean.Mean):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def __call__(self, X):
+        return self.function(X)
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        (lambda _: pt.as_tensor(y), rf"shape \({len(y)},\) for {len(y) + 1} rows"),
+        (lambda X: X[:, 0] * 0 + y, "none"),
+        (lambda X: X[:, :1], "2 dimensions"),
+    ],
+    ids=["constant", "sum", "column"],
+)
+def test_a_mean_of_the_training_rows_only_is_refused(function, found):
+    makers = [lambda: pma.ard_gp(X, y, mean=_OfX(function), bounds=[(0, 1)] * 2)]
+    # PyMC itself refuses a column.
+    makers += [lambda: by_hand(mean_func=_OfX(function))] * (found != "2 dimensions")
+    for make in makers:
+        with pytest.raises(ValueError, match=f"the mean function must return a vector .*; got {found}"):
+            make()
+
+
+def test_means_of_any_x_are_taken():
+    for function in (
+        lambda X: X[:, 0].dimshuffle(0) ** 2,
+        lambda _: pt.as_tensor(3.0),
+        lambda X: pt.full_like(X[:, 0], 2.0),
+    ):
+        assert by_hand(mean_func=_OfX(function)).n_parameters
+        assert pma.ard_gp(X, y, mean=_OfX(function), bounds=[(-9, 9)] * 2).n_parameters
+
+
+class _Line(pm.gp.cov.Covariance):
+    """Products of the first input, with any diagonal."""
+
+    def __init__(self, of_diagonal):
+        super().__init__(2)
+        self.of_diagonal = of_diagonal
+
+    def full(self, X, Xs=None):
+        return pt.outer(X[:, 0], (X if Xs is None else Xs)[:, 0])
+
+    def diag(self, X):
+        return self.of_diagonal(X)
+
+
+@pytest.mark.parametrize("wrap", [lambda _, line: line, lambda cov, line: cov + 2 * line])
+@pytest.mark.parametrize(
+    "of_diagonal",
+    [lambda X: pt.alloc(1.0, X.shape[0]), lambda X: X[:, 0], lambda X: X[:, :1] ** 2, lambda X: 1.001 * X[:, 0] ** 2],
+    ids=["ones", "sd", "column", "nearly"],
+)
+def test_a_covariance_with_another_diagonal_is_refused(wrap, of_diagonal):
+    with pytest.raises(ValueError, match=r"diag\(X\) must be the diagonal of full\(X\), the variances"):
+        by_hand(wrap=lambda cov: wrap(cov, _Line(of_diagonal)))
+    assert by_hand(wrap=lambda cov: wrap(cov, _Line(lambda X: X[:, 0] ** 2))).n_parameters
 
 
 def test_from_marginal_takes_the_model_around_it():

@@ -121,6 +121,50 @@ def test_several_outputs_are_one_gp_with_coregion():
     learner.run(lambda x: 10 * np.sin(3 * x[0, 0]), n=1, progressbar=False)
     assert learner.X[-1].tolist() == [1.4, 1.0]
     assert float(pma.predict(learner.fit, [[1.4, 0.0]]).f_mean[0]) == pytest.approx(np.sin(4.2), abs=0.05)
+    # PyMC would cut off the number of an output, or count it from the end.
+    for number in (0.99, -1.0, 2.0, 1 + 1e-15):
+        bad = [[1.4, number]]
+        for refused in (
+            lambda bad=bad: pma.predict(learner.fit, bad),
+            lambda bad=bad: learner.tell(bad, 1.0),
+            lambda bad=bad: pma.active.Learner(gpm, pool=bad),
+            lambda bad=bad: pma.active.bald(learner.fit, bad),
+            lambda bad=bad: gpm.set_data(bad, [1.0]),
+        ):
+            with pytest.raises(ValueError, match=r"column 1 of X is the number of an output .* from 0 to 1; row"):
+                refused()
+    assert len(learner.y) == len(gpm.y) == 13
+    with pytest.raises(ValueError, match=r"a box holds all numbers between: list the points .*, in a pool"):
+        pma.active.Learner(gpm, bounds=[(0, 2), (0, 1)])
+
+
+def outputs_and_more(cov, noise):
+    """A model of the same data with a Coregion of three outputs somewhere in it."""
+    both = np.vstack([np.column_stack([np.full(6, k), X]) for k in (0, 1)])
+    with pm.Model() as model:
+        outputs = pm.gp.cov.Coregion(2, W=pm.Normal("W", shape=(3, 1)), kappa=np.ones(3), active_dims=[0])
+        smooth = pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", -1, 0.5), active_dims=[1])
+        gp = pm.gp.Marginal(cov_func=cov(smooth, outputs))
+        sigma = noise(outputs) if noise else 0.05
+        gp.marginal_likelihood("y", pm.Data("X", both), pm.Data("data", np.r_[Y, Y]), sigma=sigma)
+    return pma.from_marginal(gp, model=model)
+
+
+@pytest.mark.parametrize(
+    ("cov", "noise"),
+    [
+        (lambda k, outputs: k + k * 2 * outputs, None),
+        (lambda k, outputs: k * outputs**2, None),
+        (lambda k, _: k, lambda outputs: pm.gp.cov.WhiteNoise(0.1) * outputs),
+    ],
+)
+def test_numbers_of_outputs_are_known_wherever_coregion_stands(cov, noise):
+    gpm = outputs_and_more(cov, noise)
+    assert gpm.levels == {0: 3}
+    gpm.set_data([[2.0, 0.3], [0.0, 0.4]], [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"from 0 to 2; row 1 has 2\.5: where points are chosen, list them in a pool"):
+        gpm.set_data([[2.0, 0.3], [2.5, 0.4]], [1.0, 2.0])
+    assert not pma.ard_gp(X, Y).levels
 
 
 def test_approximate_gps_are_refused_with_a_way_out():

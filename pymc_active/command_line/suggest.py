@@ -125,7 +125,7 @@ def _begin(given: Namespace, X: DataFrame, y: Series, pool: DataFrame, before: L
     learner = Learner(models, given.learn, **where, **how)
     for rows in (worked & is_early, ~worked):
         if rows.any():
-            learner.tell(X[rows], y[rows].to_numpy())
+            learner.tell(X[rows], y[rows].to_numpy(), failed=y[rows].isna().to_numpy())
     # What is open stays open, except for what was measured meanwhile and former candidates.
     for label, x in () if before is None else before.pending.iterrows():
         has_id = given.id is not None and label in pool.index
@@ -169,7 +169,7 @@ def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, pool:
         what = f"{given.measurements} is not what {given.state} knows: {'; '.join(problems[:5])}"
         raise ValueError(f"{what}. Undo this, or begin again from the tables with --rebuild")
     if new:
-        learner.tell(X.iloc[new], y.iloc[new].to_numpy())
+        learner.tell(X.iloc[new], y.iloc[new].to_numpy(), failed=y.iloc[new].isna().to_numpy())
     return y.iloc[[*order, *new]]
 
 

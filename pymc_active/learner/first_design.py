@@ -18,7 +18,7 @@ from pymc_active.learner.models_followed import FollowedModels, read_subject
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
-from pymc_active.support.user_warnings import InputScaleWarning, ignoring
+from pymc_active.support.user_warnings import ConfoundedInputsWarning, InputScaleWarning, ignoring
 
 # Points of a Latin hypercube: two more than inputs, but at least and at most so many.
 _FEWEST, _MOST = 4, 20
@@ -76,8 +76,8 @@ class FirstDesign:
         is_named = self.inputs != list(range(X.shape[1]))
         # Users may keep what their function is given.
         table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
-        # Which has been said.
-        with ignoring(InputScaleWarning):
+        # Which has been said; and points that were asked for do not come from y.
+        with ignoring(InputScaleWarning, ConfoundedInputsWarning):
             made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, 0, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):

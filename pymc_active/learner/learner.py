@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import compress
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from pymc_active.learner.candidates import Choice
 from pymc_active.learner.current import NO_CRITERION, Current
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
-from pymc_active.learner.ledger import Ledger
+from pymc_active.learner.ledger import Ledger, read_results
 from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
@@ -56,9 +57,9 @@ def _of(part: str, name: str, doc: str, *, is_settable: bool = False) -> Any:
 class Learner(Summarized):
     """Ask for the next measurement, tell its result.
 
-    An experiment that fails to give a number is told as NaN. From the first failure on, a GP classifier of all points
-    told gives the probability of success, by which the criterion is weighed, and :meth:`recommend` stays where
-    experiments work. :meth:`success_probability` tells it.
+    An experiment that fails to give a number is told as NaN, several with ``failed=True``. From the first failure on, a
+    GP classifier of all points told gives the probability of success, by which the criterion is weighed, and
+    :meth:`recommend` stays where experiments work. :meth:`success_probability` tells it.
 
     Parameters
     ----------
@@ -126,9 +127,9 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning, DoubtfulFitWarning, OutlierWarning
-        If the data that scaled the inputs cover only a small part of the candidates; once a run, if a fit is doubtful,
-        and when a longer run first replaces a fit; of a measurement that all others contradict.
+    ScaleWarning, ConfoundedInputsWarning, DoubtfulFitWarning, OutlierWarning
+        If the data that scaled the inputs cover only a small part of the candidates, or lie on a plane of a box; once a
+        run, if a fit is doubtful, and when a longer run first replaces a fit; of an answer that all others contradict.
 
     Examples
     --------
@@ -352,28 +353,32 @@ class Learner(Summarized):
         probability = np.exp(success(np.stack([choice.x for choice in found])))
         return found[rng.choice(n, p=probability / probability.sum())]
 
-    def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
+    def tell(self, x: Any, y: Any, *, asked: Any = None, failed: Any = None) -> None:
         """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
 
-        NaN is an experiment that failed: the point joins :attr:`failures` instead of the model's data and, unless
-        ``repeat``, is not asked for again. ``asked`` (shaped as x) are the pending points that these answer, if the
-        settings were rounded or missed; the model learns x. An EvaluationWarning says so of points that are close to
-        pending ones, and of answers that came before. Results told together are one step for the fit, which is faster
-        than telling them one by one.
+        NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
+        data and, unless ``repeat``, is not asked for again. In a table of several rows NaN, None and masked values mean
+        "not measured yet": such a row is left out, with an EvaluationWarning, and stays pending. ``failed``, a bool or
+        one for each row, says that rows without a number failed: ``failed=np.isnan(y)``.
 
-        A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes; then nothing is added.
+        ``asked`` (shaped as x) are the pending points that these answer, if the settings were rounded or missed; the
+        model learns x. An EvaluationWarning says so of points that are close to pending ones, and of answers that came
+        before. Results told together are one step for the fit, which is faster than telling them one by one.
+
+        A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and if a row with a
+        number ``failed``; then nothing is added.
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
         self._current.check_data()
-        if isinstance(y, str):
-            raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
-        if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or y.shape not in ((len(X),), (len(X), 1)):
-            y = np.atleast_1d(np.squeeze(y))
-        told = read_outputs(y, len(X), x, may_fail=True)
+        told, rows = read_results(y, failed, len(X), x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
+        if not rows.any():
+            return
+        X, told, positions = X[rows], told[rows], list(compress(positions, rows))
+        labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if_far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0)
             ledger.warn_if_near(X, positions, labels)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.tables import read_inputs, warn_if_far_outside
+from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
@@ -219,3 +219,32 @@ class Ledger:
 
 def _without(choices: tuple[Choice, ...], positions: Sequence[int | None]) -> tuple[Choice, ...]:
     return tuple(choice for i, choice in enumerate(choices) if i not in positions)
+
+
+def read_results(y: Any, failed: Any, n: int, x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs (n,) of the points x, NaN where an experiment failed, and which rows (n,) are results.
+
+    A row without a number is a failure if ``failed``, a bool or n of them, says so, by default if it is the only row.
+    """
+    if isinstance(y, str):
+        raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
+    if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or y.shape not in ((n,), (n, 1)):
+        y = np.atleast_1d(np.squeeze(y))
+        if y.dtype == object and len(y) > 1:
+            # A single None comes from a function that returns nothing.
+            y = np.where(pd.isna(y), np.nan, y)
+    values = read_outputs(y, n, x, may_fail=True)
+    has_none, says = np.isnan(values), np.asarray(n == 1 if failed is None else failed)
+    if says.dtype != bool or says.shape not in ((), (n,)):
+        raise ValueError(f"failed must be True or False, or {n} of them, one for each row of x; got {failed!r}")
+    if failed is not None and (wrong := says & ~has_none).any():
+        k = int(np.argmax(wrong))
+        raise ValueError(f"the y of a failed experiment is NaN, such as failed=np.isnan(y); row {k} has {values[k]:g}")
+    is_result = ~has_none | says
+    if failed is None and not is_result.all():
+        warn_user(
+            f"{has_none.sum()} of {n} rows have no y and are left out, as not measured yet: pass failed=np.isnan(y) if "
+            "these experiments failed, failed=False if not",
+            EvaluationWarning,
+        )
+    return values, is_result

@@ -20,13 +20,15 @@ from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subject
 from pymc_active.learner.verification import Verification
+from pymc_active.models.advice import code_for_missing_values, dependent_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
+from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.options import count
-from pymc_active.support.tables import warn_if_apart
-from pymc_active.support.user_warnings import ScaleWarning, warn_user
+from pymc_active.support.tables import name_of_input, warn_if_apart
+from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
 
 # The criterion of each goal.
 GOALS = {
@@ -131,6 +133,8 @@ class Run:
         if isinstance(subject, FirstDesign):
             subject = subject.with_data(X, y)
             _warn_about_scale(subject.models, self.ledger.candidates)
+            if isinstance(subject, FollowedModels):
+                _warn_if_on_a_plane(X, self.ledger.candidates, self.ledger.inputs)
         steps = () if isinstance(subject, FirstDesign) else (*self.steps, len(y))
         return replace(self, subject=subject, X=X, y=y, steps=steps, fit=None, verified=None)
 
@@ -184,8 +188,20 @@ def new_run(
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
     for model in list(subject.models.values())[:1]:
         warn_of_repeats(model)
+    for model in subject.models.values():
+        if model.levels and isinstance(candidates, Box):
+            raise ValueError(
+                f"column {next(iter(model.levels))} of X is the number of an output of pm.gp.cov.Coregion, and a box "
+                "holds all numbers between: list the points to choose from, of each output, in a pool"
+            )
+        if isinstance(candidates, Pool):
+            check_levels(candidates.X, model.levels)
+    if isinstance(candidates, Pool) and (message := code_for_missing_values(candidates.X, inputs, "the pool")):
+        warn_user(message, ScaleWarning)
     verification = Verification(verify, random_seed)
     _warn_about_scale(subject.models, candidates)
+    if isinstance(subject, FollowedModels):
+        _warn_if_on_a_plane(subject.X, candidates, inputs)
     if criterion is None:
         criterion = GOALS[learn]
     several = learn == "model" or subject.are_several
@@ -245,3 +261,15 @@ def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> 
                 "give the model bounds=[(low, high), ...] of the candidates",
                 ScaleWarning,
             )
+
+
+def _warn_if_on_a_plane(X: np.ndarray, candidates: Candidates, inputs: Sequence) -> None:
+    """Warn if the points of a box were measured on a plane only, as mixtures are: most of it cannot be made."""
+    if isinstance(candidates, Box) and (on := dependent_inputs(X)).size:
+        names = ", ".join(name_of_input(inputs[k]) for k in on.tolist())
+        warn_user(
+            f"{names}: in all {len(X)} points each of these inputs can be computed from the others, as where fractions "
+            "add up to one, but a box holds all combinations: if others cannot be made, list those that can in a pool, "
+            "or leave one of these inputs out",
+            ConfoundedInputsWarning,
+        )

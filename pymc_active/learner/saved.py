@@ -25,7 +25,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.stored import particles_from_dataset
 from pymc_active.support.files import Contents, read_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
-from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, EvaluationWarning, ignoring
+from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 7
@@ -136,7 +136,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         gpm = models if memory["is_several"] else models[ONLY]
     pool, bounds = _candidates(groups, document["table"], pool)
     # The saved run warned already.
-    with ignoring(EvaluationWarning):
+    with ignoring(ActiveWarning):
         run = new_run(
             gpm,
             document["learn"],

@@ -17,13 +17,13 @@ from pymc_active.kernels.cov import Rescaled
 from pymc_active.kernels.node import Node
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Parameters
-from pymc_active.models.pymc_model import PyMCModel, data_value
+from pymc_active.models.pymc_model import PyMCModel, data_value, wrong_mean
 from pymc_active.models.recipe import write_prior, write_scale
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.labels import write_label
-from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, penalties, renewed_scale, spread
+from pymc_active.support.scaling import EQUAL, Scale, fit_scale, penalties, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -39,8 +39,6 @@ from pymc_active.support.user_warnings import ScaleWarning, warn_user
 MEANS = ("constant", "linear", "zero")
 # Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
 _FEWEST_CUT, _SHARE_CUT = 5, 0.2
-# Noise in sds of y beyond which a prior of it must be in other units.
-_LARGE_NOISE = 3.0
 # Parameters of the mean.
 _OF_MEAN = ("mean_constant", "mean_slope")
 
@@ -66,7 +64,7 @@ class Blueprint(GPModel):
         points = read_inputs(X).copy()
         self._data = points, read_outputs(y, len(points), X).copy()
         self.inputs = input_labels(X, points.shape[1], bounds)
-        self.label = _label_of(y, self.inputs)
+        self.label = _label_of(y, self.inputs, *self._data)
         fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
@@ -93,7 +91,6 @@ class Blueprint(GPModel):
         self.parameters.add("log_noise", *self.noise_prior)
         self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
         self.parameters.check_names()
-        _warn_of_large_noise(self.parameters, self.y_map, self._data[1])
         if self.parameters.has_defaults:
             # Bounds that scale the inputs are compared with them above.
             scaled = self._data[0][:0] if fills_box else self.x_map(self._data[0])
@@ -106,6 +103,8 @@ class Blueprint(GPModel):
         context = pm.Model.get_context(error_if_none=False)
         if context is not None or not self._is_plain:
             self._made = self._make(context)
+            if not isinstance(mean, str):
+                self._made.check_mean()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the PyMC model, which cannot be pickled and is made again, unless the user changed it."""
@@ -185,6 +184,10 @@ class Blueprint(GPModel):
         """D."""
         return len(self.inputs)
 
+    def inputs_of(self, name: str) -> np.ndarray:
+        """Positions of the inputs on which a parameter acts."""
+        return np.arange(self.n_inputs)
+
     def on_user_inputs(self, cov: pm.gp.cov.BaseCovariance) -> pm.gp.cov.BaseCovariance:
         """A covariance of the scaled inputs as one of the user's."""
         return cov if self.x_map.is_identity else Rescaled(cov, self.x_map.shift, self.x_map.scale)
@@ -231,7 +234,10 @@ class Blueprint(GPModel):
             X_data = pm.Data("X", X, dims=("obs", "input"))
             y_data = pm.Data("y_data", y, dims="obs")
             variables = self.parameters.register(model, self._renewed_priors(y_data))
-            gp = pm.gp.Marginal(mean_func=self._mean_function(variables), cov_func=self.covariance(variables))
+            mean = self._mean_function(variables)
+            if (ndim := pt.as_tensor_variable(mean(X_data)).ndim) > 1:
+                raise wrong_mean(f"{ndim} dimensions")
+            gp = pm.gp.Marginal(mean_func=mean, cov_func=self.covariance(variables))
             gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
         return PyMCModel(model, gp, "y", X_data, y_data, self.inputs)
 
@@ -341,10 +347,12 @@ class Blueprint(GPModel):
         return pm.gp.mean.Linear(slope, intercept - pt.dot(slope, self.x_map.shift))
 
 
-def _label_of(y: Any, inputs: list) -> str | None:
+def _label_of(y: Any, inputs: list, points: np.ndarray, values: np.ndarray) -> str | None:
     """The name of a Series. That of an input, as of ``np.sin(table["x"])``, does not tell what y is."""
-    name = y.name if isinstance(y, pd.Series) else None
-    return name if isinstance(name, str) and name not in inputs else None
+    name = y.columns[0] if isinstance(y, pd.DataFrame) else getattr(y, "name", None)
+    if name in inputs and np.array_equal(points[:, inputs.index(name)], values):
+        raise ValueError(f"{name} is y, and it is a column of X as well: leave it out, X.drop(columns={name!r})")
+    return name if isinstance(y, pd.Series) and isinstance(name, str) and name not in inputs else None
 
 
 def _with_known_noise(priors: Any, scale: float) -> Any:
@@ -363,21 +371,6 @@ def _with_known_noise(priors: Any, scale: float) -> Any:
         raise ValueError("priors has both noise and log_noise, which are the same: leave one out")
     rest = {name: prior for name, prior in priors.items() if name != "noise"}
     return rest | {"log_noise": float(np.log(noise / scale))}
-
-
-def _warn_of_large_noise(parameters: Parameters, y_map: Affine, y: np.ndarray) -> None:
-    """Warn if the user's prior of the noise leaves nothing else of y: it is in other units, most likely."""
-    least, width = parameters.least("log_noise"), float(spread(y))
-    if least is None or len(y) < 3 or not width > 0:
-        return
-    noise = float(np.exp(least) * y_map.scale)
-    if noise > _LARGE_NOISE * width:
-        warn_user(
-            f"the noise that you state has an sd of {noise:.3g} or more, in units of y, but y itself varies by "
-            f"{width:.3g} only. A prior of log_noise is of the logarithm of the noise divided by the scale of y. A "
-            "noise known in units of y is priors={'noise': its sd}",
-            ScaleWarning,
-        )
 
 
 def _copy_arrays(priors: Any) -> Any:

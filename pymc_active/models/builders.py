@@ -13,6 +13,7 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
 from pymc_active.kernels.radial import PROFILES
 from pymc_active.kernels.stationary import Stationary
+from pymc_active.models.advice import advise
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
@@ -22,7 +23,7 @@ from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, read_numbers
-from pymc_active.support.user_warnings import ScaleWarning, ignoring
+from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, ignoring
 
 
 @checked
@@ -78,12 +79,16 @@ def ard_gp(
     Raises
     ------
     TypeError, ValueError
-        If X, y or a prior is neither of these types; for shapes that do not match, missing values and unknown names.
+        If X, y or a prior is neither of these types; for shapes that do not match, missing values and unknown names;
+        and if y is a column of X by name and value.
 
     Warns
     -----
     ScaleWarning
-        If default priors are used and the scaled data are far from unit scale.
+        If default priors are used and the scaled data are far from unit scale; if a prior of yours is far off on them,
+        and would suit if it were meant in your units; if rows have a value such as -999, which stands for none.
+    ConfoundedInputsWarning
+        If one of several inputs is a linear function of y.
 
     Examples
     --------
@@ -93,7 +98,7 @@ def ard_gp(
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    return _ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds)
+    return advise(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds))
 
 
 class _OneKernel(Blueprint):
@@ -201,7 +206,7 @@ def embedding_gp(
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
-    return _Embedding(X, y, kernel, n_components, prior_scale, **common)
+    return advise(_Embedding(X, y, kernel, n_components, prior_scale, **common))
 
 
 class _Embedding(_OneKernel):
@@ -280,7 +285,7 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
     columns, keywords = read_recipe(recipe)
     # The user was warned when the model was made first.
-    with ignoring(ScaleWarning):
+    with ignoring(ScaleWarning, ConfoundedInputsWarning):
         gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,14 @@ from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic, highest_fre
 from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.kernels.step import Step
+from pymc_active.models.advice import advise
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, name_of_input, read_numbers
-from pymc_active.support.user_warnings import PeriodWarning, ScaleWarning, warn_user
+from pymc_active.support.user_warnings import PeriodWarning, warn_user
 
 # Priors of the toolbox of Malkomes & Garnett, (mean, sd), for inputs in [0, 1] and standardised y.
 _COMPOSITE_PRIORS = {
@@ -51,13 +53,13 @@ _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0
 _SLOPE_PRIOR = (np.log(1.4), 1.0)
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
 KNOWN_PERIOD_SD = 0.01
-# Fewer points show no season anyway; so many cycles are not looked at. Multiple of the largest scaled input at which no
-# location is meant to be.
-_FEW, _CYCLES, _FAR_LOCATION = 8, 500, 5.0
+# Fewer points show no season anyway; so many cycles are not looked at.
+_FEW, _CYCLES = 8, 500
 # So many points tell whether they lie on a lattice.
 _ENOUGH = 1000
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
 _LINES = ("LIN", "LIN0")
+type Period = float | Sequence[Any] | Mapping[Any, float | Sequence[float]] | None
 _PERIODIC = {"PER": Periodic, "PER0": ZeroMeanPeriodic}
 # Parameters of each base kernel.
 _PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -77,7 +79,7 @@ def composite_gp(
     y: Any,
     expression: str | Expression,
     *,
-    period: float | Mapping[Any, float] | Sequence[float | None] | None = None,
+    period: Period = None,
     mean: str | pm.gp.mean.Mean = "constant",
     priors: Mapping[str, Any] | str | None = "wide",
     x_scale: Scale = None,
@@ -104,8 +106,10 @@ def composite_gp(
     period : float, dict or sequence, optional
         A season that you know, in the units of X: ``period=12`` for months. Every PER and PER0 of that input then has
         this period to one percent: its log has a normal prior of sd 0.01. Over twenty periods a season may thus drift
-        by a fifth of one. With several inputs a dict by label, or one number (or None) for each. To fix it, or for two
-        seasons of one input, give ``log_period_PER_1`` in ``priors``.
+        by a fifth of one. With several inputs a dict by label, or one number (or None) for each. Several seasons of an
+        input are a tuple or list, ``period={"hour": (24, 168)}``, with as many PER and PER0 of it, which have them in
+        order; of a single input ``period=(24, 168)``. To fix a period, give ``log_period_PER`` in ``priors``, in the
+        units of the *scaled* inputs: the logarithm of the period divided by the scale of X.
     priors : {"wide", "toolbox"} or dict, optional
         ``"toolbox"`` takes the priors of the authors' toolbox. ``"wide"``, the default, differs in the noise: the
         toolbox expects a noise sd of about 0.01, which few data cannot overrule, and in the slopes of LIN and LIN0,
@@ -127,13 +131,14 @@ def composite_gp(
     ------
     TypeError, ValueError
         As :func:`ard_gp`; for malformed expressions (the message marks the position), unknown base kernels, and inputs
-        that X does not have; for periods that are not positive, or that ``priors`` set too.
+        that X does not have; for periods that are not positive, or that ``priors`` set too, and for
+        several seasons of an input and another number of PER and PER0 of it.
 
     Warns
     -----
     PeriodWarning, ScaleWarning
         If a known period is longer than all data (or the box), or shorter than two steps between them, or if no PER of
-        the kernel has it; if the prior of a location, which is in the units of the scaled inputs, is far from the data.
+        the kernel has it; and as :func:`ard_gp`.
 
     Examples
     --------
@@ -145,9 +150,8 @@ def composite_gp(
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
     made = _Composite(X, y, parse(expression), period=period, **common)
-    _warn_of_periods(made)
-    _warn_of_locations(made)
-    return made
+    _check_periods(made)
+    return advise(made)
 
 
 class _Composite(Blueprint):
@@ -173,8 +177,13 @@ class _Composite(Blueprint):
 
     @property
     def options(self):
-        known = {} if self.period is None else {"period": known_periods(self.period, self.inputs)}
-        return {"expression": str(self.expression), **known}
+        if self.period is None:
+            return {"expression": str(self.expression)}
+        # As many as this kernel has: it may be a neighbour of the one that they were given for.
+        periods = known_periods(self.period, self.inputs)
+        used = [list(islice(cycle(known), self.n_periodic(k) or len(known))) for k, known in enumerate(periods)]
+        shown = [None if not known else known[0] if len(set(known)) == 1 else known for known in used]
+        return {"expression": str(self.expression), "period": shown}
 
     def _with_expression(self, expression):
         X, y = self.data
@@ -198,6 +207,8 @@ class _Composite(Blueprint):
             if base.name == "STEP" and len(self._columns(base)) > 1:
                 raise ValueError(f"a step is along one of the {self.n_inputs} inputs: write STEP[0], or another number")
         periods = known_periods(self.period, self.inputs)
+        # For the PER of each input in order; one season is that of all.
+        seasons = [cycle(known) for known in periods]
         for base, name in zip(self._bases, self._names, strict=True):
             columns = self._columns(base)
             for kind in _PARAMETERS[base.name]:
@@ -206,8 +217,8 @@ class _Composite(Blueprint):
                 prior = _STEP_LOCATION_PRIOR if (base.name, kind) == ("STEP", "location") else prior
                 if kind == "log_outputscale" and base.name in _LINES and self.priors != "toolbox":
                     prior = _SLOPE_PRIOR
-                known = [periods[column] for column in columns if periods[column] is not None]
-                if kind == "log_period" and known:
+                known = [next(seasons[column]) for column in columns if kind == "log_period" and periods[column]]
+                if known:
                     if len(columns) > 1:
                         raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
                     prior = (np.log(known[0] / self.x_map.scale[columns[0]]), KNOWN_PERIOD_SD)
@@ -222,9 +233,17 @@ class _Composite(Blueprint):
                 shift = self.x_map.shift[columns[0]]
                 self.parameters.add_in_original_units(f"location_{name}", unit, shift)
 
+    def inputs_of(self, name):
+        bases = zip(self._bases, self._names, strict=True)
+        return next((self._columns(base) for base, of in bases if name.endswith(f"_{of}")), np.arange(self.n_inputs))
+
     @property
     def outputscales(self):
         return [f"log_outputscale_{name}" for name in _first_factors(self.expression, iter(self._names))]
+
+    def n_periodic(self, k: int) -> int:
+        """How many parts of the kernel are periodic along an input."""
+        return sum(base.name in _PERIODIC and base.input in (None, k) for base in self._bases)
 
     def _columns(self, base: Base) -> np.ndarray:
         return np.arange(self.n_inputs) if base.input is None else np.array([base.input])
@@ -297,69 +316,65 @@ class _Composite(Blueprint):
         return KernelPosterior(X, y, kernel=self.kernel, **self._array_keywords())
 
 
-def known_periods(period: Any, inputs: list) -> list[float | None]:
-    """The known period of each input."""
+def known_periods(period: Any, inputs: list) -> list[list[float]]:
+    """The known periods of each input."""
     found: list[Any]
     if isinstance(period, Mapping):
         if not set(period) <= set(inputs):
             raise ValueError(f"period names inputs among {', '.join(map(str, inputs))}; got {period!r}")
         found = [period.get(label) for label in inputs]
     else:
-        is_several = isinstance(period, list | tuple) or (isinstance(period, np.ndarray) and period.ndim > 0)
-        found = list(period) if is_several else [period]
+        # An array of one number is no list.
+        period = period.tolist() if isinstance(period, np.ndarray) else period
+        found = list(period) if isinstance(period, list | tuple) else [period]
         found = [None] * len(inputs) if period is None else found
-    if len(found) != len(inputs) or any(map(np.ndim, found)):
+        # Of a single input all of them.
+        found = [found] if len(inputs) == 1 and len(found) > 1 and not any(map(np.ndim, found)) else found
+    several = [
+        [] if one is None else list(one) if isinstance(one, list | tuple | np.ndarray) else [one] for one in found
+    ]
+    if len(found) != len(inputs) or any(number is None or np.ndim(number) for one in several for number in one):
         raise ValueError(
-            f"period must have one number (or None) for each of {len(inputs)} inputs, or be a dict by label; "
-            f"got {period!r}"
+            f"period must have one number (or None, or a tuple of its seasons) for each of {len(inputs)} inputs, or be "
+            f"a dict by label; got {period!r}"
         )
-    numbers = [None if one is None else float(read_numbers(one, "period")) for one in found]
-    if not all(number is None or 0 < number < np.inf for number in numbers):
+    numbers = [[float(read_numbers(number, "period")) for number in one] for one in several]
+    if not all(0 < number < np.inf for one in numbers for number in one):
         raise ValueError(f"period must be positive, in the units of X; got {period!r}")
     return numbers
 
 
-def _warn_of_periods(source: _Composite) -> None:
-    """Warn of known periods that no part of the kernel has, or that the data cannot show."""
+def _check_periods(source: _Composite) -> None:
+    """Refuse more or fewer seasons than parts of the kernel, and warn of known periods that the data cannot show."""
     X, box = source.data[0], source.box
-    periodic = [base for base in source._bases if base.name in _PERIODIC]
-    for k, period in enumerate(known_periods(source.period, source.inputs)):
-        if period is not None and not any(base.input in (None, k) for base in periodic):
-            wanted = "PER" if source.n_inputs == 1 else f"PER[{k}]"
+    for k, periods in enumerate(known_periods(source.period, source.inputs)):
+        n_parts = source.n_periodic(k)
+        label, wanted = name_of_input(source.inputs[k]), "PER" if source.n_inputs == 1 else f"PER[{k}]"
+        if n_parts != len(periods) > 1:
+            raise ValueError(
+                f"period has {len(periods)} seasons of {label}, which need {len(periods)} parts of the kernel, as in "
+                f"{' + '.join([wanted] * len(periods))}; got {source.expression}, with {n_parts}"
+            )
+        if periods and not n_parts:
             warn_user(
-                f"period={period:g} has no effect on {source.expression}: it is that of PER and PER0, so add one, as "
-                f"in {source.expression} + {wanted}",
+                f"period={periods[0]:g} has no effect on {source.expression}: it is that of PER and PER0, so add one, "
+                f"as in {source.expression} + {wanted}",
                 PeriodWarning,
             )
             continue
         x = np.unique(X[:, k])
-        if period is None or len(x) < _FEW:
-            continue
-        span, step = (np.ptp(x) if box is None else box[1][k] - box[0][k]), np.diff(x).min()
-        # Rounding of dates makes some steps a little shorter. Uneven points show shorter periods than a lattice.
-        is_told = period > 1.9 * step or (
-            _CYCLES * period > np.ptp(x) and highest_frequency(x[:_ENOUGH], 1 / period) >= 1 / period
-        )
-        if not is_told or period > 1.1 * span:
-            warn_user(
-                f"period={period:g} is in the units of {name_of_input(source.inputs[k])}, which spans {span:.3g} in "
-                f"steps of {step:.3g} and more: no repetition can be seen. If it is in other units, give it in these",
-                PeriodWarning,
+        for period in periods if len(x) >= _FEW else []:
+            span, step = (np.ptp(x) if box is None else box[1][k] - box[0][k]), np.diff(x).min()
+            # Rounding of dates makes some steps a little shorter. Uneven points show shorter periods than a lattice.
+            is_told = period > 1.9 * step or (
+                _CYCLES * period > np.ptp(x) and highest_frequency(x[:_ENOUGH], 1 / period) >= 1 / period
             )
-
-
-def _warn_of_locations(source: _Composite) -> None:
-    """Warn of priors of locations in the user's units, where those of the scaled inputs are meant."""
-    for name in source.parameters.priors:
-        if not name.startswith("location") or not source.parameters.is_normal(name) or source.x_map.is_identity:
-            continue
-        mean, scaled = np.max(np.abs(source.parameters.normal(name)[0])), np.abs(source.x_map(source.data[0])).max()
-        if mean > _FAR_LOCATION * max(scaled, 1.0):
-            warn_user(
-                f"the prior of {name} is around {mean:g}, but locations are in the units of the scaled inputs, where "
-                f"the data reach {scaled:.3g}: subtract the shift of x_scale from its mean, and divide by its scale",
-                ScaleWarning,
-            )
+            if not is_told or period > 1.1 * span:
+                warn_user(
+                    f"period={period:g} is in the units of {label}, which spans {span:.3g} in steps of {step:.3g} and "
+                    "more: no repetition can be seen. If it is in other units, give it in these",
+                    PeriodWarning,
+                )
 
 
 def _first_factors(tree: Expression, names: Iterator[str]) -> list[str]:

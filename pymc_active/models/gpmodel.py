@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,8 @@ class GPModel(Summarized, ABC):
     box: tuple[np.ndarray, np.ndarray] | None = None
     # What the user calls y, if that is known.
     label: str | None = None
+    # How many outputs each column has that is the number of an output.
+    levels: Mapping[int, int] = MappingProxyType({})
 
     def __init_subclass__(cls):
         # Messages about arguments name the class that users know.

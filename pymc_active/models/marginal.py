@@ -16,9 +16,11 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.pymc_model import PyMCModel, data_value
-from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs, read_outputs
+
+# Rows at which a covariance is looked at, and what single precision rounds, in parts of the largest variance.
+_SOME, _ROUNDED = 50, 1e-4
 
 
 @checked
@@ -28,8 +30,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     It keeps your units. If X and y are ``pm.Data``, ``set_data`` and learners work; with constants all else does. New
     rows are labelled 0, 1, ... in coordinates of the rows. The model may have several GPs, also of one X; to replace
     the data of one, give each a ``pm.Data`` of its own. Other likelihoods count as part of the prior. Several outputs
-    are one GP with ``pm.gp.cov.Coregion``. The kernel is a compiled graph, so a fit takes tens of seconds where a
-    builder's model of the same kernel takes a few.
+    are one GP with ``pm.gp.cov.Coregion``: a column of X has their numbers, 0, 1, ..., and a learner needs a pool. The
+    kernel is a compiled graph, so a fit takes tens of seconds where a builder's model of the same kernel takes a few.
 
     Parameters
     ----------
@@ -42,8 +44,9 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     ------
     TypeError, ValueError
         If ``gp`` is not a ``pm.gp.Marginal``, or a ``MarginalApprox``, whose likelihood is another; there is no model;
-        the likelihood does not exist or is not observed, or there are several and none is named; its noise cannot be
-        evaluated at new points; or a parameter is discrete.
+        the likelihood does not exist or is not observed, or there are several and none is named; its noise or mean
+        cannot be evaluated at new points; the covariance's ``diag`` is not the diagonal of ``full``; or a parameter is
+        discrete.
 
     Examples
     --------
@@ -106,7 +109,9 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     inputs = _input_names(X_data, X.shape[1], model)
     embedding = _embedding_name(gp.cov_func, model)
     made = PyMCModel(model, gp, name, _shared(X_data), _shared(y_data), inputs, embedding)
+    made.check_mean()
     _check_noise(made, X)
+    _check_diagonal(made, X)
     return made
 
 
@@ -140,17 +145,27 @@ def _embedding_name(cov_func: Any, model: pm.Model) -> str | None:
 
 def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a noise that exists at the training points only."""
-    probe = X[np.arange(len(X) + 1) % len(X)]
-    shape: Any
-    try:
-        [noise] = made.model.replace_rvs_by_values([made.gp.sigma(probe, diag=True)])
-        point = {variable: np.ones(made.shapes[variable.name]) for variable in made.model.value_vars}
-        shape = noise.eval(point, mode=vm_mode(), on_unused_input="ignore").shape
-    except Exception:  # PyTensor raises many kinds for a shape it cannot fit
-        shape = np.shape(made.gp.sigma) or "which no other rows fit"
-    if shape != (len(probe),):
+    shape = made.shape_at_new_rows(lambda rows: made.gp.sigma(rows, diag=True))
+    if shape != (len(X) + 1,):
+        found = shape or np.shape(made.gp.sigma) or "which no other rows fit"
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "
-            f"only ({shape}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
+            f"only ({found}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
             "column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
+        )
+
+
+def _check_diagonal(made: PyMCModel, X: np.ndarray) -> None:
+    """Refuse a covariance function whose ``diag`` is another one than its ``full``, which predictions mix."""
+    rows = pt.as_tensor_variable(X[:_SOME])
+    full, diag = (made.value_of(made.gp.cov_func(rows, diag=is_diag)) for is_diag in (False, True))
+    variances = np.diagonal(full)
+    same = diag.shape in ((), variances.shape) and np.isclose(
+        diag, variances, 0, _ROUNDED * np.nan_to_num(np.abs(full)).max()
+    )
+    if not np.all(same | np.isnan(variances)):
+        raise ValueError(
+            "the covariance function's diag(X) must be the diagonal of full(X), the variances of which predictions are "
+            f"made; got {diag.ravel()[:3]}, shape {diag.shape}, in place of {variances[:3]}, shape {variances.shape}: "
+            f"correct diag of {type(made.gp.cov_func).__name__} or of its parts"
         )

@@ -16,10 +16,14 @@ from pymc.pytensorf import constant_fold
 from pytensor.tensor.random.basic import NormalRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
+from scipy.special import ndtri
 
+from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.prior import GaussianPrior
 
 Priors = dict[str, Any] | None
+# Draws that show the quantiles of a prior.
+_DRAWS = 200
 
 
 @dataclass(frozen=True)
@@ -104,14 +108,17 @@ class Parameters:
         assert prior is not None
         return prior
 
-    def least(self, name: str) -> float | None:
-        """The user's fixed value of a scalar parameter, or two sds below the mean of a normal prior; else None."""
+    def quantile(self, name: str, probability: float) -> np.ndarray | None:
+        """The user's fixed value of a parameter, or a quantile of the user's prior; None where none can be drawn."""
         parameter = self._parameters[name]
-        if name not in self.priors or parameter.shape:
-            return None
         if parameter.value is not None:
-            return float(parameter.value)
-        return None if parameter.normal is None else float(parameter.normal[0] - 2 * parameter.normal[1])
+            return parameter.value
+        if parameter.normal is not None:
+            return np.asarray(parameter.normal[0] + parameter.normal[1] * ndtri(probability))
+        try:
+            return np.quantile(pm.draw(parameter.prior, _DRAWS, random_seed=0, mode=vm_mode()), probability, axis=0)
+        except NotImplementedError:  # of pm.Flat, say
+            return None
 
     @property
     def has_defaults(self) -> bool:

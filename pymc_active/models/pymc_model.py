@@ -20,7 +20,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
 from pymc_active.support.scaling import fit_scale
 
 
@@ -41,6 +41,14 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
+def wrong_mean(found: str) -> ValueError:
+    """The error for a mean function that is none of X."""
+    return ValueError(
+        "the mean function must return a vector with a value for each row of any X, also of new ones, such as "
+        f"self.a + self.b * X[:, 0]; got {found}"
+    )
+
+
 class PyMCModel(GPModel):
     """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
 
@@ -56,6 +64,8 @@ class PyMCModel(GPModel):
         X, y = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
+        self.levels = levels_of(gp.cov_func, gp.sigma)
+        check_levels(X, self.levels)
 
     def __deepcopy__(self, memo):
         # PyMC's own copies keep the shared variables of the original.
@@ -100,6 +110,7 @@ class PyMCModel(GPModel):
 
     def _set_data(self, X, y):
         self.check_replaceable()
+        check_levels(X, self.levels)
         stored, coords = {}, {}
         for variable, given in ((self.X_data, X), (self.y_data, y)):
             name, values = variable.name, given.astype(variable.type.dtype)
@@ -172,6 +183,27 @@ class PyMCModel(GPModel):
         variables = self.model.free_RVs
         updates = collect_default_updates(inputs=[], outputs=variables)
         return pytensor.function([], variables, updates=updates, mode=vm_mode()), list(updates)
+
+    def value_of(self, expression: Any) -> np.ndarray:
+        """The value of an expression of the model's variables where their unconstrained values are random."""
+        [known] = self.model.replace_rvs_by_values([pt.as_tensor_variable(expression)])
+        rng = np.random.default_rng(0)
+        point = {variable: rng.normal(size=self.shapes[variable.name]) for variable in self.model.value_vars}
+        return np.asarray(known.eval(point, mode=vm_mode(), on_unused_input="ignore"))
+
+    def shape_at_new_rows(self, function: Callable) -> tuple[int, ...] | None:
+        """Shape of a function of X at one row more than the data; None if it cannot be evaluated there."""
+        X = self.data[0]
+        try:
+            return self.value_of(function(pt.as_tensor_variable(X[np.arange(len(X) + 1) % len(X)]))).shape
+        except Exception:  # PyTensor raises many kinds for a shape it cannot fit
+            return None
+
+    def check_mean(self) -> None:
+        """Refuse a mean function that has no value for each row of any X."""
+        n, shape = len(self.data[1]), self.shape_at_new_rows(self.gp.mean_func)
+        if shape not in ((), (n + 1,)):
+            raise wrong_mean("none" if shape is None else f"shape {shape} for {n + 1} rows, with data of {n}")
 
     def posterior(self, compile_kwargs=None):
         # repr only where needed: that of a Mode changes as it is used.

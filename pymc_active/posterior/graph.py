@@ -7,7 +7,7 @@ LAPACK. Nothing differentiates a Cholesky, and the graphs build in about a secon
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from threading import Lock
 from typing import Any
@@ -41,6 +41,30 @@ from pymc_active.support.scaling import IDENTITY
 
 # Numbers in one block of directional derivatives of K, at most.
 _BLOCK = 4_000_000
+
+
+def levels_of(*parts: Any) -> dict[int, int]:
+    """Of each column of X that a Coregion takes for the number of an output: how many outputs there are."""
+    found = {}
+    for part in parts:
+        if isinstance(part, pm.gp.cov.Coregion):
+            found[int(part.active_dims[0])] = int(part.B.shape[0].eval(mode=vm_mode()))
+        elif isinstance(part, pm.gp.cov.Add | pm.gp.cov.Prod):
+            found |= levels_of(*part._factor_list)
+        elif isinstance(part, pm.gp.cov.Exponentiated):
+            found |= levels_of(part.kernel)
+    return found
+
+
+def check_levels(X: np.ndarray, levels: Mapping[int, int]) -> None:
+    """Refuse X (m, D) with numbers of outputs that do not exist, which PyMC would cut off, or count from the end."""
+    for column, n in levels.items():
+        if (bad := ~np.isin(X[:, column], np.arange(n))).any():
+            row = int(np.argmax(bad))
+            raise ValueError(
+                f"column {column} of X is the number of an output of pm.gp.cov.Coregion, a whole number from 0 to "
+                f"{n - 1}; row {row} has {X[row, column]}: where points are chosen, list them in a pool"
+            )
 
 
 class GPGraphs:
@@ -78,7 +102,7 @@ class GPGraphs:
         self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
         self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
-        self.gp, self.cov_func = gp, gp.cov_func
+        self.gp, self.cov_func, self.levels = gp, gp.cov_func, levels_of(gp.cov_func, gp.sigma)
         self._model, self._point, self._value_vars = model, point, model.value_vars
 
     @cached_property
@@ -271,6 +295,7 @@ class GraphPosterior(Posterior):
         return GraphLines(self._functions.lines, theta, a, b, self._data)
 
     def prior_mean(self, theta, X):
+        check_levels(X, self._functions.graphs.levels)
         return tuple(self._functions.prior_mean(theta, X, *self._data))
 
     @property
@@ -338,6 +363,7 @@ class GraphPosterior(Posterior):
         return self._functions.prior_hessian(theta, np.eye(self.n_parameters), *self._data)
 
     def moments(self, state, X_new, *, gradient=False):
+        check_levels(X_new, self._functions.graphs.levels)
         factor = state.factor
         cross, prior_variance, mean_new, noise = self._functions.predictive(state.theta, X_new, *self._data)
         mean = mean_new + factor.alpha @ cross

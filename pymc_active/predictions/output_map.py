@@ -30,7 +30,8 @@ class OutputMap(PowerMap):
     Model the mapped outputs, ``ard_gp(X, output_map(y), bounds=bounds)``, and tell them, ``learner.tell(x,
     output_map(y))``; the maximum stays where it is. :meth:`predict` returns to the units of y. The map does not change
     when data are added. Make one with :meth:`of`, or write ``OutputMap("log")``. A run goes on by a new learner of the
-    mapped outputs; if experiments failed, tell it of them: ``new.tell(old.failures, [np.nan] * len(old.failures))``.
+    mapped outputs; if experiments failed, tell it of them: ``new.tell(X, np.full(len(X), np.nan), failed=True)`` of
+    ``X = old.failures``.
 
     Parameters
     ----------

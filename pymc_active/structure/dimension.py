@@ -18,10 +18,9 @@ from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import (
+    ActiveWarning,
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
-    InputScaleWarning,
-    ScaleWarning,
     ignoring,
     warn_user,
 )
@@ -117,7 +116,7 @@ def embedding_dimension(
     prior_weights(prior, list(n_components))  # finds wrong weights before anything long is run
     models = {dimensions[0]: embedding_gp(X, y, n_components=dimensions[0], **keywords)}
     # What it has to say of the data has been said.
-    with ignoring(InputScaleWarning, ScaleWarning):
+    with ignoring(ActiveWarning):
         models |= {d: embedding_gp(X, y, n_components=d, **keywords) for d in dimensions[1:]}
     if models[dimensions[0]].embedding is None:
         raise ValueError("priors fixes R, so there is no embedding to choose: remove R from priors")

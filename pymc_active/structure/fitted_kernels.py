@@ -16,7 +16,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.support.user_warnings import InputScaleWarning, PeriodWarning, SamplingWarning, ScaleWarning, ignoring
+from pymc_active.support.user_warnings import ActiveWarning, SamplingWarning, ignoring
 
 # Restarts for a kernel that also starts from its parent's modes, more at the second level, which has few kernels and
 # decides where the search goes; and how many of the best kernels of a level are then searched as thoroughly as the
@@ -67,7 +67,7 @@ class FittedKernels:
     def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
         """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
         # What there is to say of period, inputs and outputs has been said of the first kernel.
-        with ignoring(PeriodWarning, InputScaleWarning, ScaleWarning):
+        with ignoring(ActiveWarning):
             models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
         starts = {str(e): self.fits[str(parent)] for e, parent in batch.items() if parent is not None}
         errors = self._fit(models, starts, (_SECOND if level == 2 else _RANKED) if starts else None)

@@ -190,7 +190,7 @@ def compositional_kernel_search(
     Parameters
     ----------
     X, y, period, mean, x_scale, y_scale, bounds
-        As in :func:`composite_gp`; ``bounds`` take the place of ``x_scale="unit"``.
+        As in :func:`composite_gp`, but one period for an input; ``bounds`` take the place of ``x_scale="unit"``.
     bases : sequence of str or Base
         With several inputs, ``"SE"`` stands for one on each: ``SE[0]``, ``SE[1]``, ... STEP finds changes of level and
         what begins in the middle of the data; for what ends there, search along -x. Without it a level has about a
@@ -273,15 +273,12 @@ def compositional_kernel_search(
     in_box = bounds is not None and isinstance(x_scale, str) and x_scale == "unit"
     models = {"period": period, "mean": mean, "priors": priors, "y_scale": y_scale, "bounds": bounds}
     models["x_scale"] = None if in_box else x_scale
-    if period is not None:
-        periodic = [one for one in base if one.name in ("PER", "PER0")]
-        if not periodic:
-            raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
-        # Warns of a period that no kernel has, or that data cannot show.
-        composite_gp(X, y, reduce(add, periodic), **models)  # type: ignore[arg-type]
-    elif bounds is not None:
-        # Warns of bounds elsewhere.
-        composite_gp(X, y, base[0], **models)  # type: ignore[arg-type]
+    if period is not None and not any(one.name in ("PER", "PER0") for one in base):
+        raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
+    if any(len(known) > 1 for known in known_periods(period, input_labels(X, n_inputs))):
+        raise ValueError(f"a search takes one known period for an input; got {period!r}: leave out the longer ones")
+    # Warns of periods, bounds, data and priors that do not suit each other.
+    composite_gp(X, y, reduce(add, base), **models)  # type: ignore[arg-type]
     if bounds is not None:
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
@@ -347,8 +344,8 @@ def compositional_kernel_search(
     if period is not None and n_inputs == 1 and budget is None and not stopped:
         # The search is complete, whoever interrupts this.
         with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
-            known = known_periods(period, input_labels(X, 1))[0] or np.inf
-            _offer_another_season(chosen, (of_log or of_y).search, known)
+            [known] = known_periods(period, input_labels(X, 1))
+            _offer_another_season(chosen, (of_log or of_y).search, *known or [np.inf])
     if advice:
         warn_user(advice, OutputScaleWarning)
     return found

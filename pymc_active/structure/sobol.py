@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
+from pymc_active.models.advice import dependent_inputs
 from pymc_active.paths import PosteriorPaths, draw_paths
 from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import Fits
@@ -24,8 +25,6 @@ from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
 _HYPERPARAMETERS = 64
 # Inputs with the correlations of so much fewer independent ones, beside as many independent inputs, are confounded.
 _SEPARATE = 0.6
-# Share of the variance of an input that others leave open, below which it counts as none: numbers may be rounded.
-_DEPENDENT = 1e-4
 # A scrambled sequence may start at 0, where a normal quantile is infinite.
 _TINY = 1e-9
 
@@ -195,10 +194,7 @@ def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
             ConfoundedInputsWarning,
         )
         return
-    values, vectors = np.linalg.eigh(C)
-    # The smallest eigenvalue of independent inputs is about the square (Marchenko & Pastur 1967).
-    if values[0] < _DEPENDENT * (1 - np.sqrt(D / (n - 1))) ** 2:
-        involved = np.flatnonzero(varied)[np.abs(vectors[:, 0]) > np.sqrt(_DEPENDENT)]
+    if (involved := dependent_inputs(X)).size:
         names = ", ".join(name_of_input(inputs[k]) for k in involved.tolist())
         warn_user(
             f"{names}: in the {n} points each of these inputs can be computed from the others, as where fractions add "
