@@ -185,13 +185,13 @@ def model_from_a_pool():
 
 @run
 def models_that_join_and_leave():
-    """Exploring from two kernels; compositional kernel search; a decomposition."""
+    """Two kernels; compositional kernel search."""
     import pymc_active as pma
 
     x = np.linspace(0, 5, 60)[:, None]
     y = np.sin(3 * x[:, 0]) * (1 + 0.2 * x[:, 0])
     models = [pma.composite_gp(x[::6], y[::6], k) for k in ("SE", "LIN")]
-    learner = pma.active.Learner(models, "model", pool=x, explore_every=2, random_seed=9)
+    learner = pma.active.Learner(models, "model", pool=x, random_seed=9)
     answers = follow(learner, lambda p: np.sin(3 * p[:, 0]) * (1 + 0.2 * p[:, 0]), 4, x[:5])
     answers["history"] = np.nan_to_num(learner.model_history.to_numpy())
     found = pma.search.compositional_kernel_search(x[::2], y[::2], depth=2, random_seed=0, progressbar=False)

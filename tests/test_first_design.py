@@ -284,7 +284,6 @@ def test_what_is_no_model_is_refused(make, error, message):
     [
         ({"learn": "model"}, "compares models"),
         ({"prior": [1, 2]}, "for models with data"),
-        ({"explore_every": 5}, "for models with data"),
         ({"inference": "magic"}, "inference must be one of"),
         ({"bounds": None}, "pool or a box"),
         ({"bounds": [(1, 0)]}, "bounds must be"),

@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pymc_active as pma
-from pymc_active.learner import models_followed
 from pymc_active.learner.track import Track
 
 BOX = [(0.0, 5.0)] * 2
@@ -219,11 +218,10 @@ def test_a_learner_goes_on_when_its_workers_are_gone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("n", [1, 2])
 def test_fits_that_were_interrupted_are_made_again_alike(n, monkeypatch):
-    """Steps of kernel search draw from generators, which an interrupt must not advance."""
-    monkeypatch.setattr(models_followed, "_NEIGHBOURS", 3)
-    start = explorer()
+    """Fits draw from generators, which an interrupt must not advance."""
+    start = two_kernels()
     expected, done = copy.deepcopy(start), []
     points = expected.ask(2)
     follow = Track.follow
@@ -239,13 +237,11 @@ def test_fits_that_were_interrupted_are_made_again_alike(n, monkeypatch):
         start.ask(2)
     monkeypatch.setattr(Track, "follow", follow)
     assert_array_equal(start.ask(2), points)
-    assert list(start.models) == list(expected.models)
 
 
-def explorer():
-    """A learner whose next fit takes a step of kernel search."""
+def two_kernels():
     x = np.linspace(-1, 1, 9)[:, None]
     models = [pma.composite_gp(x[:6], np.sin(4 * x[:6, 0]), kernel) for kernel in ("SE", "LIN")]
-    active = pma.Learner(models, "model", pool=np.linspace(-2, 2, 41)[:, None], explore_every=3, random_seed=1)
+    active = pma.Learner(models, "model", pool=np.linspace(-2, 2, 41)[:, None], random_seed=1)
     active.tell(x[6:], np.sin(4 * x[6:, 0]))
     return active

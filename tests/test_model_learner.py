@@ -10,14 +10,11 @@ import pytensor
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import softmax
 from users import users_gp
 
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.laplace.modes import task
-from pymc_active.learner import models_followed as refitting
-from pymc_active.learner.track import Track
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.predictions.predict import imagined, posterior_mean
 
@@ -47,14 +44,6 @@ def learner(expressions=("SE", "LIN", "PER", "LIN + PER"), **keywords):
 def learned():
     it = learner()
     it.run(truth, 18, progressbar=False)
-    return it
-
-
-@pytest.fixture(scope="module")
-def explored():
-    """A step of kernel search after every fifth point."""
-    it = learner(("SE", "PER", "LIN"), inference="laplace", explore_every=5)
-    it.run(truth, 16, progressbar=False)
     return it
 
 
@@ -166,32 +155,6 @@ def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
         it.add_model(models(["LIN"])[0], "another name")
     with pytest.raises(ValueError, match=r"all text or all numbers; got \['LIN', 'LIN \+ PER', 3\]"):
         it.add_model(models(["RQ"])[0], 3)
-    exploring = learner(("SE", "LIN"), explore_every=5)
-    with pytest.raises(ValueError, match="explore_every needs models with kernel expressions"):
-        exploring.add_model(pma.ard_gp(POOL[START], truth(POOL[START])))
-
-
-def test_exploring_finds_a_structure_that_was_not_among_the_models(explored):
-    probability = explored.fit.probability.to_series()
-    # What it finds says more than any of the first three could: a period, and something else.
-    assert sum(probability.get(m, 0.0) for m in ("SE", "PER", "LIN")) < 0.01
-    assert sum(p for label, p in probability.items() if "PER" in label and label != "PER") > 0.9
-    # More complex kernels may be as probable as the true one; it has to be there.
-    [label] = [label for label, gpm in explored.models.items() if gpm.expression == pma.kernels.parse("LIN + PER")]
-    assert probability[label] > 0.01
-
-
-def test_exploring_weighs_structures_as_a_search_does(explored):
-    """Four base kernels to choose from on the one input."""
-    table = explored.fit.probability
-    n_operators = np.array([label.count("+") + label.count("*") for label in table.model.to_numpy()])
-    assert n_operators.max() > 0
-    assert_allclose(table, softmax(table.log_evidence - (1 + np.log(4)) * n_operators))
-
-
-def test_exploring_keeps_few_models(explored):
-    assert 3 < len(explored.models) <= 25
-    assert list(explored.fit) == list(explored.models)
 
 
 def test_a_search_draws_more_particles_and_agrees_with_the_updates_within_errors():
@@ -309,39 +272,6 @@ def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
     assert list(other.models) == ["SE", "PER", "LIN"]
 
 
-def test_exploring_names_models_by_their_kernels_so_that_numbers_are_refused():
-    numbered = dict(enumerate(models(("SE", "PER"))))
-    with pytest.raises(ValueError, match=r"all labels must be text; got \[0, 1\]"):
-        Learner(numbered, learn="model", pool=POOL, explore_every=2)
-
-
-def test_a_failed_step_of_exploring_leaves_the_models_as_they_were(monkeypatch):
-    it = learner(("SE", "PER"), explore_every=3)
-    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
-    known, follow = set(it.models), Track.follow
-
-    def failing(track, *arguments):
-        if str(track.gpm.expression) not in known:
-            raise RuntimeError("no memory")
-        return follow(track, *arguments)
-
-    monkeypatch.setattr(Track, "follow", failing)
-    with pytest.raises(RuntimeError, match="no memory"):
-        it.ask()
-    monkeypatch.undo()
-    assert set(it.models) == known
-    it.ask()
-
-
-def test_a_model_that_joins_by_exploring_has_the_mean_prior():
-    it = learner(("SE", "LIN"), explore_every=1, prior={"SE": 3.0, "LIN": 1.0})
-    it.tell(POOL[[3]], truth(POOL[[3]]))
-    prior = dict(zip(it.fit, it.fit.prior, strict=True))
-    joined = [label for label in prior if label not in ("SE", "LIN")]
-    assert joined
-    assert_allclose([prior[label] / prior["SE"] for label in joined], 2 / 3)
-
-
 @pytest.mark.parametrize("kind", ["pool", "bounds"])
 def test_candidates_far_beyond_the_data_that_scaled_the_inputs_are_warned_of(kind):
     X = np.array([[0.0], [0.02], [0.05], [0.1]])
@@ -368,15 +298,6 @@ def test_modes_that_are_not_finite_once_polished_are_no_modes(monkeypatch):
         pma.fit_laplace_models({"LIN": models(["LIN"])[0]}, n_restarts=1)
 
 
-@pytest.mark.filterwarnings(LEFT_OUT)
-def test_exploring_keeps_a_model_that_could_not_be_fitted():
-    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, explore_every=3)
-    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
-    it.fit  # noqa: B018
-    assert "LIN" in it.models
-    assert len(it.models) > 3
-
-
 def test_a_model_of_no_weight_that_cannot_take_what_is_imagined_does_not_stop_the_others(learned):
     average = learned.fit
     hopeless, others = "SE", ["LIN", "PER", "LIN + PER"]
@@ -401,15 +322,6 @@ def test_a_model_of_no_weight_that_cannot_take_what_is_imagined_does_not_stop_th
         broken.given(X, y)
 
 
-def test_exploring_does_not_square_a_squared_exponential(monkeypatch):
-    monkeypatch.setattr(refitting, "_NEIGHBOURS", 100)
-    it = learner(("SE", "LIN"), explore_every=1, prior={"SE": 1.0, "LIN": 1e-300})
-    it.tell(POOL[[5]], truth(POOL[[5]]))
-    it.fit  # noqa: B018
-    assert "SE + SE" in it.models
-    assert "SE * SE" not in it.models
-
-
 def test_models_that_cannot_be_compared_are_refused():
     one = models(["SE"])
     for given, error, message in (
@@ -431,9 +343,7 @@ def test_settings_that_make_no_sense_are_refused():
         (lambda: learner(learn="hyperparameters"), ValueError, "a single model"),
         (lambda: learner(criterion="bammm"), ValueError, r"bams, .*committee"),
         (lambda: Learner(single, criterion="bams", pool=POOL), ValueError, r"bams.*compares several"),
-        (lambda: Learner(single, pool=POOL, explore_every=5), ValueError, "several models"),
         (lambda: Learner(single, pool=POOL).model_history, AttributeError, "is for learners of several models"),
-        (lambda: learner(explore_every=-1), ValueError, "explore_every"),
         (lambda: learner(prior={"SE": 1.0}), ValueError, "prior must have the keys"),
     ):
         with pytest.raises(error, match=message):

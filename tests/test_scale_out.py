@@ -58,7 +58,7 @@ def fit(gpm, **keywords):
 
 
 def several(**keywords):
-    return Learner(kernels(), "model", pool=POOL, random_seed=1, explore_every=2, **keywords)
+    return Learner(kernels(), "model", pool=POOL, random_seed=1, **keywords)
 
 
 def assert_same_fit(one, other):

@@ -79,7 +79,7 @@ class FirstDesign:
         # Which has been said; and points that were asked for do not come from y.
         with ignoring(InputScaleWarning, ConfoundedInputsWarning):
             made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
-        subject = read_subject(made, self.learn, None, 0, self.inference)
+        subject = read_subject(made, self.learn, None, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
         return subject

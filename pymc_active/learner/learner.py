@@ -95,11 +95,6 @@ class Learner(Summarized):
         Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
         Prior weights of several models, by label or in order; equal by default.
-    explore_every : int
-        With several models, take a step of compositional kernel search after this many told points; 0 is never. Up to
-        12 neighbours of probable kernel expressions join, shorter ones more often. Models with a probability below 1e-4
-        leave, except for the best five, and so do those behind the best 25. Without ``prior`` structures are weighed as
-        in :func:`compositional_kernel_search`; with it, what joins has the mean weight. See also :meth:`add_model`.
     executor : concurrent.futures.Executor, optional
         Runs mode searches, or the fits of several models; results do not depend on it.
     inference : {"auto", "smc", "laplace"}
@@ -158,14 +153,13 @@ class Learner(Summarized):
         repeat: bool = False,
         minimize: bool = False,
         prior: Prior = None,
-        explore_every: int = 0,
         executor: Executor | None = None,
         inference: Literal["auto", "smc", "laplace"] = "auto",
         verify: Literal["never", "sometimes"] | int = "never",
         max_points: int | None = None,
         random_seed: int | np.random.Generator | None = None,
     ):
-        where, models = (pool, bounds, repeat, minimize), (prior, explore_every, inference, verify)
+        where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
         run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points)
         self._current = Current(run, executor)
 

@@ -14,7 +14,6 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.kernels.expressions import Expression, base_kernels, is_redundant, log_prior, on_inputs
 from pymc_active.learner.track import Track
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import check_max_points
@@ -31,11 +30,6 @@ from pymc_active.support.user_warnings import (
 )
 from pymc_active.support.workers import Call
 
-# Base kernels of models that may join. Neighbours that may join at a time; models that always stay; probability below
-# which others leave; most models kept.
-_BASES = ("SE", "PER", "LIN", "RQ")
-_NEIGHBOURS, _FEWEST, _HOPELESS, _MOST = 12, 5, 1e-4, 25
-
 # The label of a single model.
 ONLY = "model"
 
@@ -44,17 +38,14 @@ ONLY = "model"
 class FollowedModels:
     """Models of the same observations by label, each with its last fit; a single one is labelled :data:`ONLY`.
 
-    Several models may join, with the mean prior weight, and leave; see ``explore_every`` of the learner. All methods
-    return new values; only the data that the models hold can change, by :meth:`set_data`. ``explored`` is the number of
-    points when neighbours last joined, ``probabilities`` are those of the models at each number of points.
+    Several models may join, with the mean prior weight, and leave. All methods return new values; only the data that
+    the models hold can change, by :meth:`set_data`. ``probabilities`` are those of the models at each number of points.
     """
 
     tracks: Mapping[Any, Track]
     inference: str
     prior: Mapping[Any, float] | None = None
-    explore_every: int = 0
     max_points: int | None = None
-    explored: int = 0
     probabilities: Mapping[int, xr.DataArray] = field(default_factory=dict)
 
     @classmethod
@@ -64,15 +55,13 @@ class FollowedModels:
         inference: str,
         *,
         prior: Prior = None,
-        explore_every: int = 0,
         max_points: int | None = None,
     ) -> Self:
         """Models without fits."""
         streams = {label: _stream(label) if len(models) > 1 else None for label in models}
         tracks = {label: Track(gpm, inference, streams[label], max_points) for label, gpm in models.items()}
         prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        n = len(next(iter(models.values())).y)
-        return cls(tracks, inference, prior, explore_every, max_points, explored=n)
+        return cls(tracks, inference, prior, max_points)
 
     @property
     def are_several(self) -> bool:
@@ -114,16 +103,13 @@ class FollowedModels:
             yield
 
     def follow(self, seed: int, executor: Executor | None, anew: bool = False) -> Self:
-        """Update the particles of every model, or follow its modes, and explore when it is time; or fit all anew."""
-        n = len(self.y)
+        """Update the particles of every model, or follow its modes; or fit all anew."""
         after = replace(self, tracks={**self.tracks, **_followed(self.tracks, seed, executor, anew)})
         if not self.are_several:
             return after
-        if not anew and self.explore_every and n - self.explored >= self.explore_every:
-            after = replace(after._explore(seed, executor), explored=n)
         with ignoring(DoubtfulEvidenceWarning):
             probability = after.average().probability
-        return replace(after, probabilities={**self.probabilities, n: probability})
+        return replace(after, probabilities={**self.probabilities, len(self.y): probability})
 
     def last(self, others: Mapping[Any, Fit] | None = None) -> Fit | ModelAverage | None:
         """The last fit, or the average of the last fits, some replaced by ``others``."""
@@ -146,48 +132,7 @@ class FollowedModels:
         if self.prior is not None:
             mean = float(np.mean(list(self.prior.values()))) or 1.0
             prior = {label: self.prior.get(label, mean) for label in fits}
-        elif self.explore_every:
-            n_bases = len(_BASES) * self.X.shape[1]
-            known = {label: fit.gpm.expression for label, fit in fits.items()}
-            prior = {label: np.exp(log_prior(e, n_bases)) for label, e in known.items() if e is not None}
         return ModelAverage(fits, prior=prior)
-
-    def _explore(self, seed: int, executor: Executor | None) -> Self:
-        """Take a step of compositional kernel search from probable models, then prune."""
-        average = self.average()
-        children = self._children(average, np.random.default_rng((seed, len(self.y), 1)))
-        models = {str(child): average[parent].gpm.with_expression(child) for child, parent in children.items()}
-        new = {label: Track(gpm, self.inference, _stream(label), self.max_points) for label, gpm in models.items()}
-        grown = replace(self, tracks={**self.tracks, **_followed(new, seed, executor)})
-        probability = grown.average().probability
-        ranked = probability.sortby(-probability)[:_MOST]
-        stay = {*ranked.model.to_numpy()[:_FEWEST], *ranked.model[ranked > _HOPELESS].to_numpy()}
-        # A model that could not be fitted this time has no probability, and stays.
-        stay |= grown.tracks.keys() - grown.fits().keys()
-        return replace(grown, tracks={label: track for label, track in grown.tracks.items() if label in stay})
-
-    def _children(self, average: ModelAverage, rng: np.random.Generator) -> dict[Expression, Any]:
-        """New kernel expressions -> labels of their parent models."""
-        n_inputs = self.X.shape[1]
-        known = {on_inputs(e, n_inputs) for gpm in self.models.values() if (e := gpm.expression) is not None}
-        probability = dict(zip(average, average.weights, strict=True))
-        children: dict[Expression, Any] = {}
-        while len(children) < _NEIGHBOURS and sum(probability.values()) > 0:
-            p = np.array(list(probability.values()))
-            parent = list(probability)[rng.choice(len(p), p=p / p.sum())]
-            expression = average[parent].gpm.expression
-            assert expression is not None, "checked by the learner"
-            near = [*expression.neighbours(_BASES, n_inputs), *expression.simpler(), *expression.exchanged()]
-            unknown = (e for e in near if e not in known and not is_redundant(e))
-            new = [e for e in unknown if str(e) not in self.tracks]
-            if new:
-                share = 0.25 ** np.array([len(base_kernels(e)) for e in new])
-                child = new[rng.choice(len(new), p=share / share.sum())]
-                children[child] = parent
-                known.add(child)
-            else:
-                del probability[parent]
-        return children
 
     def with_model(self, gpm: GPModel, label: Any) -> Self:
         """Add a model."""
@@ -195,8 +140,6 @@ class FollowedModels:
         label = default_label(gpm) if label is None else label
         if label in self.tracks:
             raise ValueError(f"a model {label!r} exists already: pass another label")
-        if self.explore_every and gpm.expression is None:
-            raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
         check_labels([*self.tracks, label])
         inputs = next(iter(self.models.values())).inputs
         if gpm.inputs != inputs and {*gpm.inputs} == {*inputs}:
@@ -305,9 +248,7 @@ def _check_model(gpm: Any) -> None:
         raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")
 
 
-def read_subject(
-    gpm: Any, learn: str, prior: Prior, explore_every: int, inference: str, max_points: int | None = None
-) -> FollowedModels:
+def read_subject(gpm: Any, learn: str, prior: Prior, inference: str, max_points: int | None = None) -> FollowedModels:
     """The models that a learner follows, checked against its goal."""
     if max_points is not None:
         check_max_points(max_points)
@@ -316,8 +257,8 @@ def read_subject(
     if isinstance(gpm, GPModel):
         if learn == "model":
             raise ValueError("learn='model' compares models: pass at least two, in a list or a dict")
-        if prior is not None or explore_every:
-            raise ValueError("prior and explore_every are for several models")
+        if prior is not None:
+            raise ValueError("prior is for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
         return FollowedModels.of({ONLY: gpm}, inference, max_points=max_points)
@@ -328,8 +269,4 @@ def read_subject(
         raise ValueError("learn='hyperparameters' takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)
     prior_weights(prior, list(models))  # raises before anything long runs
-    if explore_every and any(gpm.expression is None for gpm in models.values()):
-        raise ValueError("explore_every needs models with kernel expressions: make each with composite_gp")
-    if explore_every and not all(isinstance(label, str) for label in models):
-        raise ValueError(f"explore_every names models by expressions, so all labels must be text; got {list(models)}")
-    return FollowedModels.of(models, inference, prior=prior, explore_every=int(explore_every))
+    return FollowedModels.of(models, inference, prior=prior)

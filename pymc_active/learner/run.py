@@ -26,7 +26,6 @@ from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.support.options import count
 from pymc_active.support.tables import name_of_input, warn_if_apart
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
 
@@ -148,7 +147,6 @@ def new_run(
     repeat,
     minimize,
     prior,
-    explore_every,
     inference,
     verify,
     random_seed,
@@ -159,13 +157,12 @@ def new_run(
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
     if inference not in METHODS:
         raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
-    count("explore_every", explore_every, least=0)
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):
-        subject = read_subject(gpm, learn, prior, explore_every, inference, max_points)
-    elif prior is not None or explore_every or max_points is not None:
-        raise ValueError("prior, explore_every and max_points are for models with data")
+        subject = read_subject(gpm, learn, prior, inference, max_points)
+    elif prior is not None or max_points is not None:
+        raise ValueError("prior and max_points are for models with data")
     if max_points is not None and verify != "never":
         raise ValueError("verify is for fits to all points: leave out max_points, or pass verify='never'")
     if (pool is None) == (bounds is None):

@@ -146,7 +146,6 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
             repeat=bool(document["repeat"]),
             minimize=bool(document["minimize"]),
             prior=None,
-            explore_every=memory.get("explore_every", 0),
             inference=memory["inference"],
             verify=document["verify"],
             random_seed=int(document["random_seed"]),
@@ -347,9 +346,7 @@ def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
         for n, p in subject.probabilities.items()
     ]
-    every, explored = subject.explore_every, subject.explored
-    following = {"max_points": subject.max_points, "explore_every": every, "explored": explored}
-    return memory | following | {"prior": prior, "history": history}
+    return memory | {"max_points": subject.max_points, "prior": prior, "history": history}
 
 
 def _remembering(
@@ -379,6 +376,5 @@ def _remembering(
         subject,
         tracks=tracks,
         prior=None if prior is None else {read_label(label): float(weight) for label, weight in prior},
-        explored=int(memory["explored"]),
         probabilities=probabilities,
     )
