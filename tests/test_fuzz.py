@@ -154,9 +154,7 @@ def sane():
             pma.subspace_angles, source=t.embedded, reference=np.ones((1, 2)), draws=4, random_seed=0, ci_prob=0.89
         ),
         "relevance": call(pma.relevance, source=t.embedded, draws=4, random_seed=0, ci_prob=0.89),
-        "decompose": call(
-            pma.decompose, fit=t.line, X_new=t.pool[:, :1], method="bbq", centred=True, draws=4, random_seed=0
-        ),
+        "decompose": call(pma.decompose, fit=t.line, X_new=t.pool[:, :1], draws=4),
         "draw_paths": call(pma.draw_paths, fit=t.fit, n_paths=2, n_features=20, draws=2, bounds=None, random_seed=0),
         "paths": call(t.paths, X=t.pool),
         "set_data": call(pma.ard_gp(t.X, t.y).set_data, X=t.X, y=t.y),

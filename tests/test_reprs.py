@@ -207,7 +207,7 @@ def test_kernels_and_their_searches():
     assert text_of(gpm.expression) == "SE * (LIN + PER) as a sum of products LIN * SE + PER * SE"
     parts = pma.decompose(pma.fit_laplace(gpm.with_expression("SE + LIN"), **QUICK))
     shown = text_of(parts)
-    for text in (*parts.descriptions, parts.mean_function, parts.noise):
+    for text in (*parts.descriptions, parts.noise):
         assert " ".join(text.split()) in shown
     keywords = {"progressbar": False, "random_seed": 1, "fit_keywords": {"n_restarts": 1, "population": 0}}
     search = pma.search.compositional_kernel_search(t[:, None], np.sin(t), bases=("SE", "LIN"), depth=1, **keywords)

@@ -13,9 +13,8 @@ from pymc_active.plots.marks import curve, doubtful_dots, label_ends, note, note
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
 from pymc_active.predictions.predict import predict
-from pymc_active.structure.decompose import Decomposition
+from pymc_active.structure.decompose import Decomposition, percent
 from pymc_active.structure.kernel_search import StructureSearch
-from pymc_active.structure.words import percent
 from pymc_active.support.arguments import checked
 from pymc_active.support.numbers import Z89
 from pymc_active.support.options import count

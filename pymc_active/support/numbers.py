@@ -10,7 +10,8 @@ Z89, QUANTILES = 1.598193, (0.055, 0.5, 0.945)
 _SMALLEST, _LARGEST, _DIGITS = -4, 6, 4
 
 
-def _two_digits(value: float) -> str:
+def two_digits(value: float) -> str:
+    """A number to two digits, without a power of ten."""
     return np.format_float_positional(float(f"{value:.2g}"), trim="-")
 
 
