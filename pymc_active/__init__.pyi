@@ -42,6 +42,7 @@ from .structure.decompose import decompose as decompose
 from .structure.relevance import relevance as relevance
 from .structure.relevance import subspace_angles as subspace_angles
 from .structure.sobol import sobol_indices as sobol_indices
+from .support.user_warnings import ActiveError as ActiveError
 from .support.user_warnings import ActiveWarning as ActiveWarning
 from .support.user_warnings import ConfoundedInputsWarning as ConfoundedInputsWarning
 from .support.user_warnings import DoubtfulEvidenceWarning as DoubtfulEvidenceWarning

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,7 +29,11 @@ from pymc_active.support import files
 from pymc_active.support.labels import read_index, write_index
 from pymc_active.support.locks import locked
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Of models that no builder made; test_a_model_of_the_users_own_is_passed has the test.
+    pytest.mark.filterwarnings("ignore:the file holds the run, but not the model:pymc_active.ExecutionWarning"),
+]
 
 # What a file of a learner says that it is.
 KIND, VERSION = "pymc_active.active.Learner", 7
@@ -547,7 +552,13 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
     active = Learner(user_model(), pool=GRID, criterion="random", random_seed=1)
     active.tell([[0.1]], 1.0)
     first = active.ask()
-    active.save(tmp_path / "run.nc")
+    with pytest.warns(pma.ExecutionWarning, match="but not the model 'obs', because no builder made it") as caught:
+        active.save(tmp_path / "run.nc")
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        # Once a run.
+        warnings.simplefilter("error")
+        active.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match=r"cannot hold the model 'obs', because no builder made it: .* model=gpm"):
         Learner.load(tmp_path / "run.nc")
     other = Learner.load(tmp_path / "run.nc", model=user_model())
@@ -622,12 +633,6 @@ def test_what_a_recipe_cannot_say_is_named_on_loading(make, reason, tmp_path):
     with pytest.raises(ValueError, match=f"{reason}.*pass model=gpm"):
         Learner.load(tmp_path / "run.nc")
     assert len(Learner.load(tmp_path / "run.nc", model=make()).y) == 3
-
-
-def test_a_model_with_constant_data_that_are_those_of_the_file_is_taken(tmp_path):
-    gpm = users_gp(START, truth(START), lambda: pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")), is_data=False)
-    active = Learner(gpm, criterion="random", pool=GRID)
-    assert len(reopened(active, tmp_path, model=gpm).y) == 3
 
 
 def test_a_criterion_of_the_users_own_is_passed(tmp_path):

@@ -170,14 +170,14 @@ def test_a_search_draws_more_particles_and_agrees_with_the_updates_within_errors
         assert abs(updated[label].log_evidence - fit.log_evidence) < 4 * error
 
 
-def test_an_answer_that_one_model_refuses_changes_no_other():
+def test_a_model_that_cannot_be_told_is_refused_at_once():
     """The X of a user's own model may be a constant."""
     X = POOL[START]
     own = users_gp(X, truth(X), lambda: pm.gp.cov.Matern32(1, pm.LogNormal("lengthscale", -1, 1)), is_data=False)
-    it = Learner([*models(["SE"]), own], learn="model", pool=POOL)
     with pytest.raises(ValueError, match="X is a constant here"):
-        it.tell(POOL[:1], truth(POOL[:1]))
-    assert [len(gpm.y) for gpm in it.models.values()] == [2, 2]
+        Learner([*models(["SE"]), own], learn="model", pool=POOL)
+    with pytest.raises(ValueError, match="X is a constant here"):
+        learner(("SE", "LIN")).add_model(own)
 
 
 def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch):

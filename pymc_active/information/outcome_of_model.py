@@ -195,6 +195,15 @@ def _observed_variable(model: pm.Model, name: str | None) -> TensorVariable:
     return observed[name]
 
 
+# What can be measured all the same, by the name of the distribution.
+_INSTEAD = {
+    "LogNormal": ": model the logarithm of the outcome as Normal",
+    "AR": ": make the values before it a pm.Data, and the outcome a Normal",
+    "Categorical": " (OrderedLogistic and OrderedProbit are such): ask for one of its events, as Bernoulli",
+    "Mixture": " (zero-inflated outcomes are such): ask for one of its events, as Bernoulli",
+}
+
+
 def _known_outcome(variable: TensorVariable) -> Outcome:
     op = variable.owner.op
     if isinstance(op, MvNormalRV):
@@ -202,8 +211,11 @@ def _known_outcome(variable: TensorVariable) -> Outcome:
     outcome = OUTCOMES.get(type(op).__name__)
     if outcome is None or not isinstance(op, RandomVariable):
         known = ", ".join(sorted(outcome.name for outcome in OUTCOMES.values()))
-        kind = type(op).__name__.removesuffix("RV")
-        raise TypeError(f"the distribution of an outcome must be one of {known}; {variable.name!r} is a {kind}")
+        kind = (getattr(op, "_print_name", None) or [type(op).__name__.removesuffix("RV")])[0]
+        raise TypeError(
+            f"the distribution of an outcome must be one of {known}; {variable.name!r} is of type {kind}"
+            + _INSTEAD.get(kind, "")
+        )
     return outcome
 
 

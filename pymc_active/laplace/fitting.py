@@ -15,7 +15,7 @@ from pymc_active.laplace.modes.task import search_and_expand
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
@@ -101,7 +101,7 @@ def fit_laplace(
     ['log_lengthscale[0]', 'log_outputscale', 'log_noise']
     """
     if not isinstance(gpm, GPModel):
-        raise TypeError(f"fit_laplace takes a GPModel (see ard_gp and from_marginal); got {type(gpm).__name__}")
+        raise TypeError(f"fit_laplace takes a GPModel (see ard_gp and from_marginal); got {kind_of(gpm)}")
     posterior, embedding = gpm.posterior(compile_kwargs), gpm.embedding_slice
     with one_blas_thread():
         if not optimize or not gpm.shapes:

@@ -37,7 +37,13 @@ from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_numbers, read_outputs, warn_if_far_outside
-from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
+from pymc_active.support.user_warnings import (
+    DoubtfulFitWarning,
+    ExecutionWarning,
+    SamplingWarning,
+    ignoring,
+    warn_user,
+)
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5
@@ -304,7 +310,7 @@ class Learner(Summarized):
     def ask(self, n: int = 1) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
-        A ValueError if fewer are left, or if a model of your own holds data that results cannot be added to.
+        A ValueError if fewer are left.
 
         A batch is chosen greedily: pending points count as measured, with the predicted values. Points of a box differ
         by 2 % of its side in some input, if there is a choice. After failures (see :meth:`tell`) the expected worth
@@ -320,9 +326,6 @@ class Learner(Summarized):
                 + "forget() pending points that will not be measured"
             )
         if not isinstance(self._run.subject, FirstDesign):
-            # A measurement that cannot be told would be lost.
-            for gpm in self._run.subject.models.values():
-                gpm.check_replaceable()
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
             self._current.before_asking()
@@ -445,11 +448,16 @@ class Learner(Summarized):
 
         The file is netCDF without code, which ArviZ can open: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points, the last fit of each model. An older one stays intact
-        until it is complete; a FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
+        until it is complete. A model that no builder made is not in it, and an ExecutionWarning says so at the first
+        time. A FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
         ValueError for labels other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         """
         self._current.check_data()
         contents, revisions = to_contents(self._run, self.notes), self._current.revisions
+        for one in contents.document["models"] if not revisions else []:
+            if one["recipe"] is None:
+                why = f"the model {one['description']!r}, because {one['reason']}: keep the code that makes it"
+                warn_user(f"the file holds the run, but not {why}, and pass it to Learner.load", ExecutionWarning)
         revisions.add(write(path, contents, KIND, FORMAT_VERSION, revisions))
 
     @classmethod

@@ -21,6 +21,7 @@ from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
@@ -245,7 +246,8 @@ def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
 
 def _check_model(gpm: Any) -> None:
     if not isinstance(gpm, GPModel):
-        raise TypeError(f"models must be GPModel objects; got {type(gpm).__name__}")
+        raise TypeError(f"models must be GPModel objects; got {kind_of(gpm)}")
+    gpm.check_replaceable()
 
 
 def read_subject(gpm: Any, learn: str, prior: Prior, inference: str, max_points: int | None = None) -> FollowedModels:
@@ -255,6 +257,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, inference: str, max_points:
         if not isinstance(gpm, GPModel) or inference == "laplace" or not gpm.shapes:
             raise ValueError("max_points is for a single model with free parameters, and inference='auto' or 'smc'")
     if isinstance(gpm, GPModel):
+        _check_model(gpm)
         if learn == "model":
             raise ValueError("learn='model' compares models: pass at least two, in a list or a dict")
         if prior is not None:
@@ -264,7 +267,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, inference: str, max_points:
         return FollowedModels.of({ONLY: gpm}, inference, max_points=max_points)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         expected = "a GPModel, a list or dict of them, a function that makes them, or None"
-        raise TypeError(f"Learner takes {expected}; got {type(gpm).__name__}")
+        raise TypeError(f"Learner takes {expected}; got {kind_of(gpm)}")
     if learn == "hyperparameters":
         raise ValueError("learn='hyperparameters' takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)

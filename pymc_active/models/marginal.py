@@ -60,7 +60,10 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     ['ls_log__']
     """
     if not isinstance(gp, pm.gp.Marginal):
-        raise TypeError(f"gp must be a pm.gp.Marginal; got {type(gp).__name__}")
+        raise TypeError(
+            f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. For models with other GPs, such as Latent or HSGP, "
+            "and without any, there is pma.active.bald_from_trace(trace, model, X_pool)"
+        )
     if isinstance(gp, pm.gp.MarginalApprox):
         raise TypeError(
             "gp is a pm.gp.MarginalApprox, which approximates the likelihood by inducing points. Write the same model "

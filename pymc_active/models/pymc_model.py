@@ -95,8 +95,8 @@ class PyMCModel(GPModel):
             if not isinstance(variable, SharedVariable):
                 state = "a constant" if _is_constant(variable) else "computed from other data"
                 raise ValueError(
-                    f"set_data needs X and y as pm.Data inside the model, e.g. X = pm.Data('X', X); {what} is {state} "
-                    "here, so it cannot be replaced, as a Learner does. Fits, predictions and criteria work without."
+                    "a Learner and set_data replace the data of a model, so they need X and y as pm.Data inside it, "
+                    f"such as X = pm.Data('X', X); {what} is {state} here. Fits, predictions and criteria work without."
                 )
         data = {self.X_data, self.y_data}
         for other in self.model.observed_RVs:

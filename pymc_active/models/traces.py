@@ -30,7 +30,8 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
     """Unconstrained draws (S, P) of a trace, chains one after another; a ValueError if it is not of this model."""
     check_trace(trace)
     if "posterior" not in trace.children:
-        raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
+        hint = "" if trace.children else ": pass the whole trace, not one of its groups"
+        raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}{hint}")
     posterior = trace["posterior"].to_dataset()
     names = [variable.name for variable in gpm.model.free_RVs]
     missing = [name for name in names if name not in posterior]

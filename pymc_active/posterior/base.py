@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 from pymc_active.kernels.node import Lines, Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 from pymc_active.support.scaling import spread
+from pymc_active.support.user_warnings import ActiveError
 
 if TYPE_CHECKING:
     from pymc_active.support.scaling import Affine, InputMap
@@ -34,7 +35,7 @@ _STACKED, _BATCHED = 60_000, 100
 np.empty(31 * 2**20, np.uint8)
 
 
-class NoFiniteStartError(ValueError):
+class NoFiniteStartError(ActiveError, ValueError):
     """The posterior is not finite at any start of a search, or any draw from the prior."""
 
 

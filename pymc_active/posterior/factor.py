@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from pymc_active.support.threads import threads_for
+from pymc_active.support.user_warnings import ActiveError
 
 LOG_2PI = float(np.log(2 * np.pi))
 # Pivots that small beside the entries of a matrix may be rounding errors: squared distances from inner products have
@@ -18,7 +19,7 @@ _EPS_OF_BATCHES, _EPS = 0.9e3 * np.finfo(float).eps, 1e3 * np.finfo(float).eps
 _WELL = 1e-8
 
 
-class NotPositiveDefiniteError(np.linalg.LinAlgError):
+class NotPositiveDefiniteError(ActiveError, np.linalg.LinAlgError):
     """The data covariance K + noise has no Cholesky factor at these hyperparameters."""
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from pymc_active.support.tables import LARGEST, read_numbers
+from pymc_active.support.user_warnings import ActiveError
 
 _HINT = " (if f takes a single point, pass vectorized=False)"
 
 
-class EvaluationError(RuntimeError):
+class EvaluationError(ActiveError, RuntimeError):
     """The search cannot go on; ``learner``, an :class:`HDSLearner`, holds everything observed before, and can go on."""
 
     learner: Any = None

@@ -140,11 +140,15 @@ def _is(value: Any, kind: Any) -> bool:
 _INSTEAD = {
     "GPModel": ": fit it first, pma.fit(gpm)",
     "Learner": ": pass learner.fit, or learner.fit.best of several models",
+    "Model": (
+        ", a pm.Model: make it a GPModel by pma.from_marginal(gp, name), or without a pm.gp.Marginal use its trace, in "
+        "pma.active.bald_from_trace(trace, model, X_pool)"
+    ),
     "ProbitFit": ", a classifier: it has fit.predict(X_new), plots.plot(fit) and active.bald_probit(fit, X_pool)",
 }
 
 
 def kind_of(value: Any) -> str:
-    """The type of what was passed in place of a fit, and what to do about it."""
+    """The type of what was passed in place of a fit or a model, and what to do about it."""
     name = type(value).__name__
     return name + _INSTEAD.get(name, "")

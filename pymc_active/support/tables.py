@@ -166,7 +166,10 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
     if values.ndim != 1:
-        advice = f": write {name}[:, 0]" if values.ndim == 2 and values.shape[1] == 1 else ""
+        advice = ""
+        if values.ndim == 2:
+            one = values.shape[1] == 1
+            advice = f": write {name}[:, 0]" if one else ": make a model, and a learner, for each output"
         raise ValueError(f"{name} must be a vector with one value for each row of X; got shape {values.shape}{advice}")
     if len(values) != n:
         raise ValueError(

@@ -14,6 +14,10 @@ _PACKAGE = str(Path(__file__).parents[1])
 _ignored: ContextVar[tuple[type[UserWarning], ...]] = ContextVar("_ignored", default=())
 
 
+class ActiveError(Exception):
+    """Base class of the package's own errors; wrong arguments are ValueError and TypeError, as everywhere."""
+
+
 class ActiveWarning(UserWarning):
     """Base class of all warnings of the package."""
 
