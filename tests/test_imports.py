@@ -49,7 +49,7 @@ BUDGETS = {
     "particles": 1480,
     "predictions": 1140,
     "paths": 900,
-    "structure": 1800,
+    "structure": 1820,
     "criteria": 3080,
     "classification": 940,
     "checking": 1140,

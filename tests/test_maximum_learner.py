@@ -1,5 +1,6 @@
 """The loop that looks for a maximum: what it asks, what it recommends, and what it knows of the place."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 
@@ -477,3 +478,24 @@ def test_a_run_without_anything_to_stop_by_is_refused_before_anything_is_measure
 def test_bad_thresholds_of_a_run_are_told_before_anything_is_measured(until):
     with pytest.raises(ValueError, match="epsilon must be"):
         learner().run(lambda x: pytest.fail("measured"), 1, progressbar=False, until=until)
+
+
+def test_a_bar_shows_how_many_draws_have_paths(monkeypatch):
+    shown = []
+
+    @contextmanager
+    def bar(what, total, enabled):
+        shown.append([enabled, total, 0])
+
+        def advance(steps=1):
+            shown[-1][2] += steps
+
+        yield advance
+
+    monkeypatch.setattr("pymc_active.learner.optimum.progress", bar)
+    active = learner()
+    active.optimum(8)
+    active.stop(1e6, progressbar=False)
+    assert shown[0] == [True, 8, 8]
+    assert [enabled for enabled, _, _ in shown[1:]] == [False] * (len(shown) - 1)
+    assert len(shown) > 1

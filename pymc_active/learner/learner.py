@@ -440,7 +440,7 @@ class Learner(Summarized):
                 if save_to is not None:
                     self.save(save_to)
                 advance()
-                if limits is not None and self.stop(*limits):
+                if limits is not None and self.stop(*limits, progressbar=False):
                     return
 
     def save(self, path: str | os.PathLike) -> None:
@@ -519,17 +519,17 @@ class Learner(Summarized):
         return np.ones(len(points)) if success is None else np.exp(success(points))
 
     @checked
-    def optimum(self, n_optima: int = 200) -> Optimum:
+    def optimum(self, n_optima: int = 200, *, progressbar: bool = True) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
         ``n_optima`` sample paths show this distribution; their hyperparameters are up to 64 draws from the fit.
         """
         best = self._best()
         rest = self.domain, self._current.success(), self.minimize, n_optima, self.random_seed
-        return find_optimum(self.fit, best.x, self._ledger.candidates.show([best]), *rest)
+        return find_optimum(self.fit, best.x, self._ledger.candidates.show([best]), *rest, progressbar)
 
     @checked
-    def stop(self, epsilon: float, delta: float = 0.05) -> bool:
+    def stop(self, epsilon: float, delta: float = 0.05, *, progressbar: bool = True) -> bool:
         """Whether it is time to stop.
 
         For ``learn="maximum"``: whether the regret of the recommended point exceeds ``epsilon``, in units of y, with a
@@ -550,7 +550,7 @@ class Learner(Summarized):
             return False
         if self.learn == "maximum":
             rest = self.domain, self._current.success(), self.minimize, epsilon, delta, self.random_seed
-            return regret_is_small(self.fit, self._best().x, *rest)
+            return regret_is_small(self.fit, self._best().x, *rest, progressbar)
         if isinstance(self.fit, ModelAverage) and self.learn == "model" and self.fit.probability.max() > 1 - delta:
             return True
         return self.best_score()[0] <= epsilon

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.options import count
+from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.threads import one_blas_thread
 
@@ -115,12 +117,14 @@ def find_optimum(
     minimize: bool,
     n_optima: int,
     seed: int,
+    progressbar: bool,
 ) -> Optimum:
     """Compare a recommended point x (D,), ``shown`` to the user, with the maxima of sample paths."""
     count("n_optima", n_optima, least=2)
     rng = np.random.default_rng((seed, len(fit.y)))
-    with one_blas_thread():
-        found = _optima(fit, x, domain, success, minimize, n_optima, min(_HYPERPARAMETERS, n_optima), seed, rng)
+    n = min(_HYPERPARAMETERS, n_optima)
+    with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
+        found = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
         heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
         short = _shortfalls(found, x)
@@ -144,6 +148,7 @@ def regret_is_small(
     epsilon: float,
     delta: float,
     seed: int,
+    progressbar: bool,
 ) -> bool:
     """Whether P(regret of x > epsilon) < delta, by a sequential test over paths, each of its own hyperparameters.
 
@@ -153,8 +158,9 @@ def regret_is_small(
     """
     rng, n_large, n = np.random.default_rng((seed, len(fit.y))), 0, 0
     for level, size in enumerate(_ROUNDS):
-        with one_blas_thread():
-            found = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng)
+        what = f"Maximising sample paths, {n} of at most {sum(_ROUNDS)} done"
+        with one_blas_thread(), progress(what, size, progressbar) as advance:
+            found = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng, advance)
             short = _shortfalls(found, x)
         n_large, n = n_large + int((short > epsilon).sum()), n + size
         error = _TEST_ERROR / 2 ** max(level, 1)
@@ -175,12 +181,13 @@ def _optima(
     n_hyperparameters: int,
     seed: int,
     rng: np.random.Generator,
+    advance: Callable[..., None],
 ) -> list[OptimizedPaths]:
     ensemble = ensemble_of(fit, draws=n_hyperparameters, random_seed=seed)
     gps = conditioned_gps(ensemble, n_hyperparameters, minimize=minimize, random_seed=seed)
     if success is not None and domain.is_pool:
         domain = rows_that_work(domain, success, x)
-    optima = sample_optima(gps, domain, n_optima, _FEATURES, rng)
+    optima = sample_optima(gps, domain, n_optima, _FEATURES, rng, advance)
     if success is None or domain.is_pool:
         return optima
     return maxima_where_it_works(optima, domain, success, x, rng)

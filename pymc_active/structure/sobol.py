@@ -17,6 +17,7 @@ from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
 from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.options import count
+from pymc_active.support.progress import progress
 from pymc_active.support.scaling import spread
 from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_inputs
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
@@ -39,6 +40,7 @@ def sobol_indices(
     n_points: int = 1024,
     random_seed: int | np.random.Generator | None = None,
     ci_prob: float = 0.89,
+    progressbar: bool = True,
 ) -> xr.Dataset:
     r"""Sobol' indices of the function behind the data, with credible intervals: which inputs explain its variance.
 
@@ -69,6 +71,7 @@ def sobol_indices(
     random_seed : int or Generator, optional
     ci_prob : float
         Probability of the equal-tailed intervals.
+    progressbar : bool
 
     Returns
     -------
@@ -130,11 +133,13 @@ def sobol_indices(
     box = list(zip(low, low + wide, strict=True))
     paths = draw_paths(source, n_paths=draws, draws=_HYPERPARAMETERS, bounds=box, random_seed=rng)
     found = []
-    for part in paths.parts:
-        # Points of its own, or all draws would share the error of the integrals, and no interval would show it.
-        u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
-        A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
-        found.append(_indices(PosteriorPaths(inputs, [part]), A, B))
+    with progress("Evaluating functions", len(paths.parts), progressbar) as advance:
+        for part in paths.parts:
+            # Points of its own, or all draws would share the error of the integrals, and no interval would show it.
+            u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
+            A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
+            found.append(_indices(PosteriorPaths(inputs, [part]), A, B))
+            advance()
     dims = {"first": ["input"], "total": ["input"], "variance": []}
     variables = {}
     for name, dim in dims.items():

@@ -36,9 +36,14 @@ class OptimizedPaths(NamedTuple):
 
 
 def sample_optima(
-    gps: Sequence[ConditionedGP], domain: Domain, n_optima: int, n_features: int, rng: np.random.Generator
+    gps: Sequence[ConditionedGP],
+    domain: Domain,
+    n_optima: int,
+    n_features: int,
+    rng: np.random.Generator,
+    advance: Callable[..., None] = lambda: None,
 ) -> list[OptimizedPaths]:
-    """Global maximisers of ``n_optima`` sample paths, divided evenly between the GPs."""
+    """Global maximisers of ``n_optima`` sample paths, divided evenly between the GPs; ``advance()`` after each GP."""
     shares: dict[ConditionedGP, int] = {}
     for gp, share in zip(gps, np.diff(np.linspace(0, n_optima, len(gps) + 1).round().astype(int)), strict=True):
         shares[gp] = shares.get(gp, 0) + int(share)
@@ -56,6 +61,7 @@ def sample_optima(
             low, high = gp.x_map(domain.low), gp.x_map(domain.high)
             paths = Paths(gp, share, n_features, rng, low, high)
             found.append(OptimizedPaths(gp, paths, maximize_paths(paths, low, high, rng)))
+        advance()
     return found
 
 
