@@ -19,7 +19,6 @@ from .inference.fit import Fit as Fit
 from .laplace import LaplaceFit as LaplaceFit
 from .laplace import Mode as Mode
 from .laplace import fit_laplace as fit_laplace
-from .laplace import fit_laplace_models as fit_laplace_models
 from .learner.learner import Learner as Learner
 from .models import GPModel as GPModel
 from .models import ard_gp as ard_gp

@@ -20,6 +20,7 @@ from pymc_active.criteria.bams import Bams, Committee
 from pymc_active.inference.evidence import SampledEvidence
 from pymc_active.information import mixture_entropy as entropy
 from pymc_active.information.mixture_entropy import mixture_entropy
+from pymc_active.laplace import fit_laplace_models
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import Mixture, mixture
 from pymc_active.predictions.model_average import ModelAverage, check_distinct
@@ -254,7 +255,7 @@ def test_the_input_of_a_kernel_on_one_input_makes_no_other_model(fits):
     with pytest.raises(ValueError, match=r"'SE \+ PER' and 'PER \+ SE\[0\]' are the same model"):
         check_distinct(twins)
     with pytest.raises(ValueError, match="are the same model"):
-        pma.active.model_posterior(pma.fit_laplace_models(twins, n_restarts=1))
+        pma.active.model_posterior(fit_laplace_models(twins, n_restarts=1))
     both = np.column_stack([X, X[::-1]])
     check_distinct({e: pma.composite_gp(both, y, e) for e in ("SE", "SE[0]", "SE[1]")})
 

@@ -181,7 +181,7 @@ REFUSED = {
 # What takes no fit and no learner: builders, searches of inputs, designs, other models, classes of results.
 ELSEWHERE = {
     *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "probit_gp", "sample", "calibrate"),
-    *("fit", "fit_laplace", "fit_laplace_models", "fit_probit", "fit_smc"),
+    *("fit", "fit_laplace", "fit_probit", "fit_smc"),
     *("bald_from_trace", "bald_probit", "pes_ground_truth"),
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),

@@ -25,6 +25,7 @@ import xarray as xr
 
 import pymc_active as pma
 from pymc_active import active, kernels, plots, search
+from pymc_active.laplace import fit_laplace_models
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ PACKAGE = str(Path(pma.__file__).parent)
 # Of all combinations, those that the test suite tries.
 N_TRIED = 4000
 # What takes seconds if the argument is right after all.
-LONG = {"fit", "fit_smc", "fit_laplace", "fit_laplace_models", "fit_probit", "sample", "hessian", "embedding_dimension"}
+LONG = {"fit", "fit_smc", "fit_laplace", "fit_probit", "sample", "hessian", "embedding_dimension"}
 
 
 class Things:
@@ -64,7 +65,7 @@ class Things:
     @cached_property
     def fits(self):
         models = {kernel: pma.composite_gp(self.X, self.y, kernel) for kernel in ("SE", "LIN")}
-        return pma.fit_laplace_models(models, n_restarts=1, random_seed=0, progressbar=False)
+        return fit_laplace_models(models, n_restarts=1, random_seed=0, progressbar=False)
 
     @cached_property
     def probit_gp(self):
@@ -136,7 +137,6 @@ def sane():
         "fit": call(pma.fit, gpm=t.gpm, method="laplace", random_seed=0, progressbar=False, executor=None),
         "fit_laplace": call(pma.fit_laplace, gpm=t.gpm, start=None, point=None, optimize=True, **quick),
         "fit_smc": call(pma.fit_smc, gpm=t.gpm, n_particles=64, random_seed=0, progressbar=False),
-        "fit_laplace_models": call(pma.fit_laplace_models, models={"a": t.gpm}, errors="raise", **quick),
         "fit_probit": call(pma.fit_probit, gp=t.probit_gp, approximation="laplace", **quick),
         "sample": call(lambda gpm: pma.sample(gpm, draws=2, tune=2, chains=1, progressbar=False), gpm=t.gpm),
         "predict": call(

@@ -45,7 +45,7 @@ BUDGETS = {
     "models": 2740,
     "information": 760,
     "inference": 840,
-    "laplace": 2680,
+    "laplace": 2640,
     "particles": 1480,
     "predictions": 1140,
     "paths": 900,

@@ -505,15 +505,6 @@ def test_an_executor_changes_no_bit(models, fits, pool):
         assert parallel[label].diagnostics == one.diagnostics
 
 
-def test_starts_of_a_model_that_is_not_there_are_refused(models, fits):
-    with pytest.raises(ValueError, match="start has unknown models: 'RQ'"):
-        fit_laplace_models(models, start={"RQ": fits["SE"]})
-    with pytest.raises(TypeError, match="takes GPModel objects"):
-        fit_laplace_models({"a": fits["SE"]})
-    with pytest.raises(TypeError, match="models must be a dict, label -> GPModel; got list"):
-        fit_laplace_models(list(models.values()))
-
-
 @pytest.mark.parametrize("parallel", [False, True])
 def test_a_model_that_cannot_be_fitted_is_named(parallel):
     impossible = {"sound": composite("SE"), "loud": composite("SE", priors={"log_outputscale": 400.0})}

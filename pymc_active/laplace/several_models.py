@@ -1,4 +1,4 @@
-"""``fit_laplace_models``: fit several models, each in a process of its own if wished."""
+"""Modes of several models, each in a process of its own if wished: what a kernel search fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pymc_active.laplace.modes.task import FoundModes, search_and_expand
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
-from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, warn_user
@@ -25,7 +24,6 @@ from pymc_active.support.workers import Call
 _FOLLOW = 2
 
 
-@checked
 def fit_laplace_models[Label: Hashable](
     models: Mapping[Label, GPModel],
     *,
@@ -39,37 +37,11 @@ def fit_laplace_models[Label: Hashable](
 ) -> dict[Label, LaplaceFit]:
     """Fit each of several models, as :func:`fit_laplace` fits one; the result has the order of ``models``.
 
-    Parameters
-    ----------
-    start, n_restarts, population, random_seed
-        As in :func:`fit_laplace`, for each model; ``start`` by label. One restart, together with ``start``, follows
-        the known modes. By default no population runs if modes are followed (``start`` and at most two restarts).
-    executor : concurrent.futures.Executor, optional
-        Runs one task for each model, in processes, threads or a cluster (dask's ``Client.get_executor()``); results do
-        not depend on it. Models without an array route are fitted here, and so are those of a killed process.
-    errors : {"raise", "warn"}
-        What to do with a model whose log posterior is not finite at any start: ``"warn"`` leaves it out.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`fit_laplace`, and if ``start`` has labels that ``models`` lacks.
-
-    Warns
-    -----
-    DoubtfulFitWarning, ModelLeftOutWarning, ExecutionWarning
-        For doubtful fits and models left out, once each with their names; if a worker process died.
+    ``start`` has warm starts by label; with at most two restarts the known modes are followed, and no population runs.
+    An executor runs one task for each model; results do not depend on it. With ``errors="warn"`` a model whose log
+    posterior is not finite at any start is left out. Doubtful fits and models left out are warned of once each.
     """
-    if not isinstance(models, Mapping):
-        raise TypeError(f"models must be a dict, label -> GPModel; got {type(models).__name__}")
-    for label, gpm in models.items():
-        if not isinstance(gpm, GPModel):
-            raise TypeError(f"fit_laplace_models takes GPModel objects; {label!r} is {type(gpm).__name__}")
-    if errors not in ("raise", "warn"):
-        raise ValueError(f"errors must be 'raise' or 'warn'; got {errors!r}")
     start = start or {}
-    if unknown := [label for label in start if label not in models]:
-        raise ValueError(f"start has unknown models: {', '.join(map(repr, unknown))}")
     if population is None and n_restarts <= _FOLLOW and start:
         population = 0
     # One seed for each model, so that an executor changes nothing.
