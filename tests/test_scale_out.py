@@ -20,7 +20,6 @@ from pymc_active.active import Learner, bald, uncertainty
 from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
 from pymc_active.laplace.several_models import fit_laplace_models
-from pymc_active.learner import models_followed
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 
@@ -105,20 +104,11 @@ def user_fit():
     return fit(user_model(), n_restarts=2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_neighbours_join():
-    """Four at a time, of the twelve by default: every one is fitted anew in every round."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models_followed, "_NEIGHBOURS", 4)
-        yield
-
-
 @pytest.fixture(scope="module")
 def learned():
-    """Fits of several models in every round, and neighbours of the best kernel that join on the way."""
+    """Fits of several models in every round."""
     active = several()
     active.run(truth, 2, progressbar=False)
-    assert len(active.fit) > len(KERNELS)
     return active
 
 
