@@ -13,8 +13,7 @@ BAMS: 30 series of 8 to 20 points drawn from one of five kernels, which are the 
 from 2 x 30,000 weighted ones, two thirds of which are from the prior; if few of them carry the weight the modes are
 searched again from these, at most twice. Effective sample sizes are in ``results/check_regret_truth.jsonl``; those
 below 200 are of models with a probability of at most 0.012. The true utility of a candidate is the mutual information
-of y* and the model under the mixtures over these draws. (2 x 256 particles by sequential Monte Carlo, as in
-``decision_regret.py``, do not do here: periods are free, and on a problem looked at the halves were nats apart.)
+of y* and the model under the mixtures over these draws.
 
 BALD and PES: functions of one to three inputs, drawn from ``pma.ard_gp``'s prior with noise sd 0.1, and 5 to 80 points;
 pools of 300 in the box in which the maximum is looked for. Truth: NUTS (4 chains of 1,000), in halves of two chains.
@@ -40,7 +39,6 @@ from functools import cache
 import numpy as np
 from _records import RESULTS, fill, load
 from _report import BLUE, ORANGE, table, target, write
-from decision_regret import Family, information, make, nuts
 from scipy.special import logsumexp, softmax
 
 import pymc_active as pma
@@ -48,6 +46,8 @@ from pymc_active.criteria.bams import Bams
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy
+from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.threads import one_blas_thread
@@ -58,9 +58,8 @@ KERNELS = ("SE", "LIN", "PER", "LIN + PER", "SE * PER")
 # True kernel and number of points; number of inputs and of points.
 BAMS_ROWS = {"BAMS, SE, n = 8": ("SE", 8), "BAMS, LIN + PER, n = 12": ("LIN + PER", 12),
              "BAMS, SE * PER, n = 20": ("SE * PER", 20)}  # fmt: skip
-PES_ROWS = {
-    f"{D} input{'s' * (D > 1)}, n = {n}": Family(D, 0, n, 0.1) for D, n in ((1, 5), (2, 10), (3, 15), (2, 40), (2, 80))
-}
+PES_ROWS = {f"{D} input{'s' * (D > 1)}, n = {n}": (D, n) for D, n in ((1, 5), (2, 10), (3, 15), (2, 40), (2, 80))}
+N_POOL, N_TEST, NOISE = 300, 50, 0.1
 # Draws of each half: of PES, of BALD.
 TRUE_DRAWS, TRUE_OPTIMA, BALD_DRAWS = 40, 400, 200
 # Particles of each of several models that a Learner has.
@@ -92,6 +91,38 @@ def series(kernel: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.n
     rows = rng.choice(N_GRID, n, replace=False)
     y = f[rows] + 0.1 * f.std() * rng.normal(size=n)
     return pool[rows], (y - y.mean()) / y.std(), pool
+
+
+def function(D: int, n: int, seed: int) -> tuple[pma.GPModel, np.ndarray]:
+    """A model that holds n data of a draw from its prior, and a pool; what is drawn beside these keeps the stream."""
+    rng = np.random.default_rng((seed, D, 0, n, round(1000 * NOISE)))
+    slopes, scale = np.exp(-rng.normal(0.5 * np.log(D), 1, D)), np.exp(rng.normal())
+    X = rng.uniform(-1.7, 1.7, (n + N_TEST, D))
+    U = X * slopes
+    K = scale**2 * np.exp(-0.5 * np.square(U[:, None] - U).sum(-1)) + NOISE**2 * np.eye(len(U))
+    y = rng.multivariate_normal(np.zeros(len(U)), K, method="cholesky")
+    gpm = pma.ard_gp(np.eye(D), np.zeros(D))
+    gpm.set_data(X[:n], y[:n])
+    return gpm, rng.uniform(-1.7, 1.7, (N_POOL, D))
+
+
+def nuts(gpm: pma.GPModel, seed: int, draws: int = 1000) -> tuple[np.ndarray, float, float]:
+    """Draws of theta (2 halves, S, P), worst R-hat, smallest bulk ESS."""
+    from arviz_stats import ess, rhat
+
+    trace = pma.sample(
+        gpm, draws=draws, random_seed=seed, progressbar=False, cores=1, nuts_sampler="pymc", target_accept=0.95
+    )
+    posterior = trace["posterior"].to_dataset()[[variable.name for variable in gpm.model.free_RVs]]
+    return (
+        trace_thetas(gpm, trace).reshape(2, -1, gpm.n_parameters),
+        max(float(r.max()) for r in rhat(posterior).values()),
+        min(float(e.min()) for e in ess(posterior).values()),
+    )
+
+
+def information(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return mixture_entropy(means, variances, weights) - weights @ gaussian_entropy(variances)
 
 
 def relative(utility: np.ndarray, score: np.ndarray) -> float:
@@ -192,11 +223,10 @@ def bams_record(row: str, seed: int, truth: dict) -> dict:
     }
 
 
-def pes_record(family: Family, seed: int) -> dict:
+def pes_record(D: int, n: int, seed: int) -> dict:
     """Of BALD and PES, on one function."""
-    problem = make(family, seed)
-    gpm, pool = problem.gpm, problem.pool
-    box = [(-1.7, 1.7)] * family.D
+    gpm, pool = function(D, n, seed)
+    box = [(-1.7, 1.7)] * D
     fit = pma.fit(gpm, random_seed=seed, progressbar=False)
     modes = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
     halves_of_trace, rhat, ess = nuts(gpm, seed)
@@ -241,7 +271,7 @@ def record(row: str, kind: str, repeat: int) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if kind == "pes":
-            return pes_record(PES_ROWS[row], repeat)
+            return pes_record(*PES_ROWS[row], repeat)
         fill(TRUTH, iter([(row, kind, repeat)]), bams_truth, np.inf)
         return bams_record(row, repeat, load(TRUTH)[row, kind, repeat])
 
