@@ -1,4 +1,7 @@
-"""Write the tables of the README files from the JSON results: python benchmarks/readme_tables.py."""
+"""Write the tables of the README files from the JSON results: python benchmarks/readme_tables.py.
+
+Below each table stands which engine made the numbers, and from which commits.
+"""
 
 import json
 import re
@@ -21,8 +24,23 @@ PAGES = [folder / "README.md" for folder in (HERE.parent, HERE, *PAPERS)]
 PAPER, BAMS, PES = (folder / "results" for folder in PAPERS)
 
 
+# Who made the reports that the present block has read, by name.
+READ: dict[str, str] = {}
+
+
 def load(name: str, folder: Path = RESULTS) -> dict:
-    return json.loads((folder / f"{name}.json").read_text())
+    report = json.loads((folder / f"{name}.json").read_text())
+    engine, commits = report.get("engine", 0), report.get("commits", [])
+    by_commits = f", commits {', '.join(commits)}" if commits else ""
+    READ[Path(name).name] = f"Engine {engine}{by_commits}" if engine else "Engine 0 (before engines were numbered)"
+    return report
+
+
+def made_by() -> str:
+    """One line for a block; if its reports were made by several engines or commits, each is named."""
+    if len(makers := set(READ.values())) == 1:
+        return f"{makers.pop()}."
+    return " ".join(f"`{name}`: {maker}." for name, maker in READ.items())
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -486,7 +504,8 @@ def main() -> None:
             marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
             if marks[0] not in text:
                 continue
-            block = f"{marks[0]}\n{table()}\n{marks[1]}"
+            READ.clear()
+            block = f"{marks[0]}\n{table()}\n\n{made_by()}\n{marks[1]}"
             text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
         page.write_text(text)
 
