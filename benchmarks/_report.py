@@ -138,6 +138,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def table_of(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows that have the same keys."""
+    if not rows:
+        print("nothing to show yet")
+        return
     shown = [[f"{v:.3g}" if isinstance(v, float) else "" if v is None else v for v in row.values()] for row in rows]
     table(list(rows[0]), shown)
 

@@ -106,6 +106,8 @@ def record(name, method, repeat, shown=SHOWN):
 def summarize(records):
     """Means by method and by function, over the runs that all methods have."""
     common = [(n, r) for r in range(REPEATS) for n in FUNCTIONS if all((n, m, r) in records for m in METHODS)]
+    if not common:
+        raise SystemExit("there is no run yet that all methods have")
 
     def means(method, runs):
         chosen = [records[name, method, repeat] for name, repeat in runs]

@@ -76,6 +76,8 @@ def summarize(records):
     """Mean log10 regret by method over what all methods have, and mean ranks."""
     methods = [m for m in METHODS if any(method == m for _, method, _ in records)]
     common = [(n, r) for n in FUNCTIONS for r in range(REPEATS) if all((n, m, r) in records for m in methods)]
+    if not common:
+        raise SystemExit("there is no run yet that all methods have")
     final = np.array([[np.log10(records[n, m, r]["regrets"][-1]) for m in methods] for n, r in common])
     ranks, noise = rankdata(final, axis=1), np.array([r % len(NOISES) for _, r in common])
     table = [

@@ -125,6 +125,8 @@ def record(name, method, repeat, n_ask=N_ASK):
 
 def summarize(records):
     common = [(n, r) for n in NAMES for r in range(REPEATS) if all((n, m, r) in records for m in METHODS)]
+    if not common:
+        raise SystemExit("there is no run yet that all methods have")
     of_problem, rows, behind = np.array([n for n, _ in common]), [], {}
     for score in ("rmse", "nll"):
         curves = np.array([[records[n, m, r][score] for m in METHODS] for n, r in common])
