@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Candidates of `draw_problem`.
+N_POOL = 300
+
 Function = Callable[[np.ndarray], np.ndarray]
 
 BRANIN_BOUNDS = [(-5.0, 10.0), (0.0, 15.0)]
@@ -200,3 +203,24 @@ def random_embedding_problem(
         return np.concatenate([np.cos(part @ frequency + phase) @ weight for part in parts])
 
     return embedded(function, R)
+
+
+def draw_problem(seed: int, D: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Data and test data (10 D points each) of one function of the prior of ``pma.ard_gp``, and a pool.
+
+    The noise sd is 0.1, the box [-1.7, 1.7]^D, and test points are 1 to 3 lengthscales from a point of the data in a
+    random direction, as in Table 1 of Garnett, Osborne & Hennig (2014).
+    """
+    n = n_test = 10 * D
+    rng = np.random.default_rng((seed, D, n))
+    lengthscale = np.exp(rng.normal(0.5 * np.log(D), 1.0, D))
+    outputscale = np.exp(rng.normal())
+    X = rng.uniform(-1.7, 1.7, (n, D))
+    direction = rng.normal(size=(n_test, D))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    X_new = X[rng.integers(n, size=n_test)] + rng.uniform(1, 3, (n_test, 1)) * lengthscale * direction
+    Z = np.concatenate([X, X_new]) / lengthscale
+    s = np.square(Z[:, None] - Z).sum(-1)
+    K = outputscale**2 * np.exp(-s / 2) + 0.01 * np.eye(len(Z))
+    y = rng.multivariate_normal(np.zeros(len(Z)), K, method="cholesky")
+    return X, y[:n], X_new, y[n:], rng.uniform(-1.7, 1.7, (N_POOL, D))

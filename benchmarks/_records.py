@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,11 @@ def fill(path: Path, keys: Iterable[Key], record: Record, max_minutes: float, *,
         print(f"{key}: {line['cpu_seconds']:.1f} CPU s", flush=True)
 
 
+def every(rows: Iterable[str], methods: Iterable[str], repeats: int) -> list[Key]:
+    """All keys, repeat by repeat."""
+    return [(row, method, repeat) for repeat, row, method in product(range(repeats), rows, methods)]
+
+
 def options(doc: str) -> argparse.Namespace:
     """The command line of a benchmark with records."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -115,26 +121,8 @@ def smallest(makers: dict[Key, Callable[[], dict | None]], report: Callable[[Pat
                 with path.open("a") as file:
                     file.write(json.dumps(line) + "\n")
         _report.FOLDER = Path(folder)
-        report(path)
-
-
-def recorded(doc: str, path: Path, keys: Iterable[Key], run: Record) -> tuple[argparse.Namespace, dict[Key, dict]]:
-    """The options of a resumable benchmark, and its records, after making missing ones for ``--minutes``."""
-    arguments = _report.parser(doc)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    found = arguments.parse_args()
-    if found.minutes:
-        fill(path, keys, run, found.minutes)
-    return found, load(path)
-
-
-def methods_parser(doc: str, methods: list[str], seeds: int) -> argparse.ArgumentParser:
-    """The options of a resumable benchmark of several methods, which may be run one by one."""
-    arguments = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    arguments.add_argument("--methods", nargs="+", default=methods)
-    arguments.add_argument("--seeds", type=int, default=seeds)
-    return arguments
+        if path.exists():
+            report(path)
 
 
 def main(

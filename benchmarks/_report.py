@@ -9,11 +9,12 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from statistics import quantiles
+from statistics import fmean, quantiles, stdev
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
@@ -22,6 +23,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 ONE_XLA_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 BLUE, ORANGE, GREY = "#1f6fb4", "#d9822b", "#8a8a8a"
 
+# Pictures go to files, also where there is a display.
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Where JSON and pictures go; None: to ``results`` beside the script.
 FOLDER: Path | None = None
@@ -44,7 +47,7 @@ def committed() -> str:
 def parser(docstring: str) -> argparse.ArgumentParser:
     """Command line of a benchmark; ``--child`` is how it starts itself in a fresh process."""
     result = argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
-    result.add_argument("--quick", action="store_true", help="few repeats; results end in _quick")
+    result.add_argument("--smallest", action="store_true", help="seconds; results are kept nowhere")
     result.add_argument("--child", help=argparse.SUPPRESS)
     return result
 
@@ -133,6 +136,29 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
             print("  ".join("-" * width for width in widths))
 
 
+def table_of(rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows that have the same keys."""
+    if not rows:
+        print("nothing to show yet")
+        return
+    shown = [[f"{v:.3g}" if isinstance(v, float) else "" if v is None else v for v in row.values()] for row in rows]
+    table(list(rows[0]), shown)
+
+
+def panels(*shape: int, **keywords: Any) -> Any:
+    """A figure and its axes, as of ``plt.subplots``, without lines above and to the right."""
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False})
+    return plt.subplots(*shape, **{"layout": "constrained"} | keywords)
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Mean, and its standard error (nan of one value)."""
+    n = len(values)
+    return fmean(values), stdev(values) / n**0.5 if n > 1 else float("nan")
+
+
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -152,24 +178,21 @@ def _version(package: str) -> str | None:
 def write(
     docstring: str,
     *,
-    quick: bool,
+    quick: bool = False,
     threads: str,
     targets: list[dict],
     results: Any,
     figure: Any,
     records: Iterable[dict] | None = None,
 ) -> None:
-    """Print the targets; write ``results/<script>.json`` and ``.png`` beside the script.
+    """Print the targets; write ``results/<script>.json`` and ``.png`` beside the script, with ``quick`` nowhere.
 
     ``records`` say by which engine and commits they were made; without them, the results are of the code as it is.
     """
     from pymc_active import ENGINE
 
     script = Path(sys.argv[0]).resolve()
-    folder = FOLDER or script.parent / "results"
-    folder.mkdir(exist_ok=True)
     root = Path(__file__).resolve().parent.parent
-    stem = script.stem + ("_quick" if quick else "")
     if records is None:
         made_by = {"engine": ENGINE, "commits": [] if quick or FOLDER else [committed()]}
     else:
@@ -178,7 +201,8 @@ def write(
             raise ValueError(f"a table is of one engine; got records of {sorted(engines)}")
         made_by = {
             "engine": max(engines, default=0),
-            "commits": sorted({r["commit"] for r in records if "commit" in r}),
+            # Older records call it their source.
+            "commits": sorted({commit for r in records if (commit := r.get("commit", r.get("source")))}),
         }
     report = {
         "question": next(line for line in docstring.splitlines() if line.endswith("?")),
@@ -203,13 +227,14 @@ def write(
         "targets": targets,
         "results": results,
     }
-    (folder / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
-    figure.savefig(folder / f"{stem}.png", dpi=130, bbox_inches="tight")
+    with tempfile.TemporaryDirectory() as nowhere:
+        folder = Path(nowhere) if quick else FOLDER or script.parent / "results"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{script.stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+        figure.savefig(folder / f"{script.stem}.png", dpi=130, bbox_inches="tight")
     print()
     table(
         ("target", "wanted", "measured", ""),
         [(t["what"], t["target"], f"{t['value']:.4g}", "" if t["met"] else "MISSED") for t in targets],
     )
-    print(
-        f"\nEngine {report['engine']}, commits {', '.join(report['commits']) or 'none'}. Written: {stem}.json and .png"
-    )
+    print(f"\nEngine {report['engine']}, commits {', '.join(report['commits']) or 'none'}.")

@@ -1,6 +1,7 @@
 """What does one step of a run cost: a result is told, the fit follows, and the next point is chosen?
 
-    python benchmarks/asking.py                            # table, JSON and picture
+    python benchmarks/asking.py                            # 10 minutes
+    python benchmarks/asking.py --smallest                 # one step from 10 points
     python benchmarks/asking.py --beside /path/to/checkout # another version of the package in turn, shown beside
 
 A ``Learner`` with its defaults holds n random points of a smooth function with 10 % noise and asks once, which draws
@@ -16,9 +17,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import json
 import time
 import warnings
+from itertools import product
 
 import numpy as np
-from _report import BLUE, GREY, ORANGE, child, parser, table, write
+from _report import BLUE, GREY, ORANGE, child, panels, parser, table_of, write
 
 SIZES, STEPS = (10, 30, 60, 100, 200), 4
 KERNELS = (
@@ -65,18 +67,35 @@ def learner(goal: str, n: int):
     return pma.Learner(models, learn, random_seed=0, **where), measure
 
 
-def cost(goal: str, n: int) -> dict[str, float]:
+def cost(goal: str, n: int, steps: int) -> dict[str, float]:
     warnings.simplefilter("ignore")
     active, measure = learner(goal, n)
     start = time.process_time()
     x = active.ask()
     first, seconds = time.process_time() - start, []
-    for _ in range(STEPS):
+    for _ in range(steps):
         start = time.process_time()
         active.tell(x, measure(x))
         x = active.ask()
         seconds.append(time.process_time() - start)
     return {"first": first, "step": float(np.mean(seconds)), "largest": max(seconds)}
+
+
+def picture(rows, versions):
+    figure, axes = panels(1, len(GOALS), figsize=(2.2 * len(GOALS), 3), sharey=True)
+    for ax, (goal, label) in zip(axes, GOALS.items(), strict=True):
+        some = [row for row in rows if row["goal"] == goal]
+        n = [row["n"] for row in some]
+        for version, color in zip(versions, (BLUE, GREY), strict=False):
+            ax.loglog(n, [row[version]["step"] for row in some], "o-", color=color, label=f"a step, {version}")
+        ax.loglog(n, [row["this"]["first"] for row in some], "s:", color=ORANGE, label="the first ask")
+        ax.set_title("\n".join(label.split(", ")), fontsize=9)
+        ax.set_xlabel("points")
+        ax.set_xticks(SIZES, map(str, SIZES))
+        ax.minorticks_off()
+    axes[0].set_ylabel("CPU seconds")
+    axes[0].legend(fontsize=7)
+    return figure
 
 
 def main() -> None:
@@ -87,53 +106,18 @@ def main() -> None:
         print(json.dumps(cost(**json.loads(options.child))))
         return
     versions = {"this": None} | ({"other": {"PYTHONPATH": options.beside}} if options.beside else {})
-    rows = []
-    for goal in GOALS:
-        for n in SIZES[:2] if options.quick else SIZES:
-            if n > LARGEST.get(goal, n):
-                continue
-            found = {
-                name: child({"goal": goal, "n": n}, threads=1, environment=environment)
-                for name, environment in versions.items()
-            }
-            rows.append({"goal": goal, "n": n, **found})
-            print(
-                GOALS[goal],
-                n,
-                {name: {k: round(v, 2) for k, v in one.items()} for name, one in found.items()},
-                flush=True,
-            )
-    table(
-        ("goal", "n", *(f"{name}: first, step" for name in versions)),
-        [[GOALS[r["goal"]], r["n"], *(f"{r[v]['first']:.2f}, {r[v]['step']:.2f}" for v in versions)] for r in rows],
-    )
-    write(__doc__, quick=options.quick, threads="1", targets=[], results={"rows": rows}, figure=picture(rows, versions))
-
-
-def picture(rows, versions):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(GOALS), figsize=(2.2 * len(GOALS), 3), sharey=True, layout="constrained")
-    for ax, (goal, label) in zip(axes, GOALS.items(), strict=True):
-        some = [row for row in rows if row["goal"] == goal]
-        for version, color in zip(versions, (BLUE, GREY), strict=False):
-            n = [row["n"] for row in some]
-            ax.loglog(
-                n,
-                [row[version]["step"] for row in some],
-                "o-",
-                color=color,
-                label="a step" if version == "this" else "a step, other checkout",
-            )
-        ax.loglog(n, [row["this"]["first"] for row in some], "s:", color=ORANGE, label="the first ask")
-        ax.set_title("\n".join(label.split(", ")), fontsize=9)
-        ax.set_xlabel("points")
-        ax.set_xticks(SIZES, map(str, SIZES))
-        ax.minorticks_off()
-        ax.spines[["right", "top"]].set_visible(False)
-    axes[0].set_ylabel("CPU seconds")
-    axes[0].legend(frameon=False, fontsize=7)
-    return figure
+    rows, steps = [], 1 if options.smallest else STEPS
+    for goal, n in product(GOALS, SIZES[:1] if options.smallest else SIZES):
+        # Eighteen kernels are no matter of seconds.
+        if n > LARGEST.get(goal, n) or (options.smallest and goal == "model 18"):
+            continue
+        case = {"goal": goal, "n": n, "steps": steps}
+        found = {name: child(case, threads=1, environment=where) for name, where in versions.items()}
+        rows.append({"goal": goal, "n": n, **found})
+        costs = {f"{k}, {version}": one[k] for version, one in found.items() for k in ("first", "step")}
+        table_of([{"goal": GOALS[goal], "n": n, **costs}])
+    results, figure = {"rows": rows}, picture(rows, versions)
+    write(__doc__, quick=options.smallest, threads="1", targets=[], results=results, figure=figure)
 
 
 if __name__ == "__main__":

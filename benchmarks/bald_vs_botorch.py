@@ -1,8 +1,8 @@
 """How fast is one ask, and how good is its pick, against BoTorch's fully Bayesian BALD?
 
-    python benchmarks/bald_vs_botorch.py --install    # once: an environment for BoTorch beside this file (about 6 GB)
-    python benchmarks/bald_vs_botorch.py              # 10 data sets, about half an hour, resumable
-    python benchmarks/bald_vs_botorch.py --quick      # 2 data sets
+    python benchmarks/pes_peers.py --install                 # once: an environment for BoTorch beside this file
+    python benchmarks/bald_vs_botorch.py --minutes 30        # goes on where it stopped; then table, JSON and picture
+    python benchmarks/bald_vs_botorch.py --smallest          # a small problem; without BoTorch if it is missing
 
 One ask: 10 inputs, 50 points, a pool of 2,000; the model is fitted, the pool scored, one row chosen. Ours:
 ``pma.ard_gp``, ``pma.fit_laplace``, ``pma.active.bald`` with each of its methods. BoTorch: NumPyro's NUTS, 256 steps
@@ -24,23 +24,21 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from _report import BLUE, ORANGE, RESULTS, child, committed, parser, target, write
+from pes_peers import is_installed, python
 
 D, N, N_POOL, NOISE, HALF_WIDTH = 10, 50, 2000, 0.1, 1.7
 WARMUP, DRAWS, THINNING = 256, 128, 16
 N_TRUE = 1000
-PARTS = RESULTS / "bald_vs_botorch_parts"
-ENVIRONMENT = Path(__file__).parent / ".venv-botorch"
-REQUIREMENTS = ("botorch[fully_bayesian]==0.18.1", "jax==0.9.2", "numpyro==0.22.0", "torch==2.14.1")
+ROW = f"{D} inputs, {N} points"
 METHODS = ("mgp", "modes", "draws", "cubature")
 RIVALS = {"BoTorch, our priors": True, "BoTorch": False}
 
@@ -151,82 +149,56 @@ def run_child(arguments: dict) -> None:
     print(json.dumps(result))
 
 
-def python() -> str:
-    return str(ENVIRONMENT / "bin" / "python")
+if "--child" not in sys.argv:
+    from _records import every, main, read
+    from _report import BLUE, ORANGE, child, mean_and_error, panels, table_of, target, write
 
 
-def install() -> None:
-    subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-    subprocess.run([python(), "-m", "pip", "install", *REQUIREMENTS], check=True)
-
-
-def truth(data: dict, seed: int) -> dict[str, np.ndarray]:
-    """True utility of each candidate, and that under the first and last two chains alone."""
+def truth(data: dict, seed: int, draws: int) -> np.ndarray:
+    """True utility of each candidate."""
     import pymc_active as pma
     from pymc_active.information.outcome_divergences import normal
     from pymc_active.models.traces import trace_thetas
     from pymc_active.predictions.moments import draw_moments
 
     gpm = pma.ard_gp(data["X"], data["y"], kernel="Matern52")
-    trace = pma.sample(gpm, random_seed=seed, progressbar=False, cores=1, nuts_sampler="pymc", target_accept=0.95)
-    thetas = trace_thetas(gpm, trace)
+    how = {"draws": draws, "tune": draws, "cores": 1, "nuts_sampler": "pymc", "target_accept": 0.95}
+    thetas = trace_thetas(gpm, pma.sample(gpm, random_seed=seed, progressbar=False, **how))
     thin = thetas[np.linspace(0, len(thetas) - 1, N_TRUE).astype(int)]
     means, variances, noises = draw_moments(gpm.posterior(), thin, data["pool"])
-    sds = np.sqrt(variances + noises)
-    halves = slice(N_TRUE // 2), slice(N_TRUE // 2, None)
-    return {
-        "utility": normal(means, sds).kl.mean(0),
-        "halves": np.stack([normal(means[h], sds[h]).kl.mean(0) for h in halves]),
-    }
+    return normal(means, np.sqrt(variances + noises)).kl.mean(0)
 
 
-def run_one(seed: int, path: Path, methods: list[str]) -> dict:
-    data = draw_data(seed)
-    np.savez(path, **data)
-    asks = {}
-    for name, our_priors in RIVALS.items():
-        with mock.patch.object(sys, "executable", python()):
-            asks[name] = child({"data": str(path), "our_priors": our_priors}, threads=1)
-    for method in methods:
-        asks[f"ours, {method}"] = child({"data": str(path), "method": method}, threads=1)
-    exact = truth(data, seed)
-    utility, (a, b) = exact["utility"], exact["halves"]
+def record(row: str, method: str, seed: int, n_pool: int = N_POOL, draws: int = 1000) -> dict | None:
+    """Asks by all methods on one data set; None without BoTorch, unless the problem is small."""
+    if not is_installed():
+        print("BoTorch has no environment (python benchmarks/pes_peers.py --install): left out")
+        if n_pool == N_POOL:
+            return None
+    data, asks = draw_data(seed), {}
+    data["pool"] = data["pool"][:n_pool]
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/data.npz"
+        np.savez(path, **data)
+        for name, our_priors in RIVALS.items() if is_installed() else ():
+            with mock.patch.object(sys, "executable", str(python())):
+                asks[name] = child({"data": path, "our_priors": our_priors}, threads=1)
+        for method in METHODS:
+            asks[f"ours, {method}"] = child({"data": path, "method": method}, threads=1)
+    utility = truth(data, seed, draws)
     for ask in asks.values():
-        ask["utility"] = float(utility[ask["warm"]["pick"]])
-        ask["relative_utility"] = float(ask["utility"] / utility.max())
-    return {
-        "seed": seed,
-        "asks": asks,
-        "best_utility": float(utility.max()),
-        "mean_relative_utility_of_the_pool": float(utility.mean() / utility.max()),
-        "split_half": float(0.5 * (b[a.argmax()] / b.max() + a[b.argmax()] / a.max())),
-    }
-
-
-def available() -> list[str]:
-    """Methods of ``bald`` that the package has."""
-    import pymc_active as pma
-
-    X = np.linspace(-1, 1, 6)[:, None]
-    fit = pma.fit_laplace(pma.ard_gp(X, np.sin(X[:, 0])), random_seed=0, progressbar=False)
-    found = []
-    for method in METHODS:
-        try:
-            pma.active.bald(fit, X, method=method, random_seed=0)
-            found.append(method)
-        except ValueError as error:
-            print(f"without {method!r}: {error}")
-    return found
+        ask["relative_utility"] = float(utility[ask["warm"]["pick"]] / utility.max())
+    return {"asks": asks}
 
 
 def summarize(records: list[dict]) -> dict:
     table = {}
     for name in records[0]["asks"]:
         asks = [r["asks"][name] for r in records]
-        relative = np.array([a["relative_utility"] for a in asks])
+        relative, error = mean_and_error([a["relative_utility"] for a in asks])
         table[name] = {
-            "relative_utility": float(relative.mean()),
-            "standard_error": float(relative.std(ddof=1) / np.sqrt(len(relative))),
+            "relative_utility": relative,
+            "standard_error": error,
             **{f"{when}_{part}_seconds": float(np.median([a[when][part] for a in asks]))
                for when in ("cold", "warm") for part in ("fit", "score", "total")},
             "import_seconds": float(np.median([a["imports"] for a in asks])),
@@ -235,59 +207,27 @@ def summarize(records: list[dict]) -> dict:
 
 
 def plot(records: list[dict], table: dict):
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 2, figsize=(9, 0.5 * len(table) + 1.4), sharey=True, layout="constrained")
+    figure, axes = panels(1, 2, figsize=(9, 0.5 * len(table) + 1.4), sharey=True)
     for i, (name, row) in enumerate(table.items()):
         color = BLUE if name.startswith("ours") else ORANGE
-        asks = [r["asks"][name] for r in records]
-        axes[0].plot([a["warm"]["total"] for a in asks], [i] * len(asks), "o", color=color, alpha=0.35, mew=0)
+        asks, dots = [r["asks"][name] for r in records], {"color": color, "alpha": 0.35, "mew": 0}
+        axes[0].plot([a["warm"]["total"] for a in asks], [i] * len(asks), "o", **dots)
         axes[0].plot(row["warm_total_seconds"], i, "|", color=color, ms=18, mew=2)
-        axes[1].plot([a["relative_utility"] for a in asks], [i] * len(asks), "o", color=color, alpha=0.35, mew=0)
+        axes[1].plot([a["relative_utility"] for a in asks], [i] * len(asks), "o", **dots)
         axes[1].errorbar(row["relative_utility"], i, xerr=row["standard_error"], fmt="|", color=color, ms=18, mew=2)
-    axes[0].set_xscale("log")
+    axes[0].set(xscale="log", xlabel="seconds of a warm ask, one thread (bar: median)")
     axes[0].set_yticks(range(len(table)), list(table))
     axes[0].invert_yaxis()
-    axes[0].set_xlabel("seconds of a warm ask, one thread (bar: median)")
     axes[1].set_xlabel("true utility of the pick over the best (bar: mean ± se)")
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-    return fig
+    return figure
 
 
-def main() -> None:
-    command = parser(__doc__)
-    command.add_argument("--install", action="store_true", help="make the environment for BoTorch")
-    arguments = command.parse_args()
-    if arguments.child:
-        run_child(json.loads(arguments.child))
-        return
-    if arguments.install:
-        install()
-        return
-    if not Path(python()).exists():
-        command.error("BoTorch has no environment yet: run with --install first")
-    warnings.filterwarnings("ignore")
-    methods, records = available(), []
-    PARTS.mkdir(parents=True, exist_ok=True)
-    for seed in range(2 if arguments.quick else 10):
-        # Results of another version of the package are made anew.
-        part = PARTS / f"{committed()}_{seed}.json"
-        if not part.exists():
-            with tempfile.TemporaryDirectory() as folder:
-                part.write_text(json.dumps(run_one(seed, Path(folder) / "data.npz", methods)))
-        records.append(json.loads(part.read_text()))
-        told = (f"{k} {a['warm']['total']:.2f} s {a['relative_utility']:.2f}" for k, a in records[-1]["asks"].items())
-        print(f"#{seed}: {'; '.join(told)}; split half {records[-1]['split_half']:.2f}", flush=True)
-    table = summarize(records)
-    for name, row in table.items():
-        print(
-            f"{name:20s} cold {row['cold_total_seconds']:.2f} s, warm {row['warm_total_seconds']:.2f} s "
-            f"(fit {row['warm_fit_seconds']:.2f}, score {row['warm_score_seconds']:.2f}); "
-            f"relative utility {row['relative_utility']:.3f} ± {row['standard_error']:.3f}"
-        )
-    rival, targets = table["BoTorch, our priors"], []
-    for name in (f"ours, {method}" for method in methods):
+def report(path: Path, engine: int | None = None) -> None:
+    records = read(path, engine)
+    table, targets = summarize(records), []
+    table_of([{"": name, **row} for name, row in table.items()])
+    rival = table.get("BoTorch, our priors")
+    for name in (f"ours, {method}" for method in METHODS if rival):
         for when in ("warm", "cold"):
             ratio = rival[f"{when}_total_seconds"] / table[name][f"{when}_total_seconds"]
             targets.append(target(f"speed-up over BoTorch, our priors, {when} ({name})", ratio, ">=", 20))
@@ -295,13 +235,18 @@ def main() -> None:
         targets.append(target(f"relative utility above BoTorch's, our priors ({name})", gain, ">=", 0))
     write(
         __doc__,
-        quick=arguments.quick,
         threads="one, on one CPU",
         targets=targets,
-        results={"requirements": REQUIREMENTS, "table": table, "data_sets": records},
+        results={"table": table},
         figure=plot(records, table),
+        records=records,
     )
 
 
 if __name__ == "__main__":
-    main()
+    # Children, which run in either environment, read only what is above.
+    if "--child" in sys.argv:
+        run_child(json.loads(sys.argv[-1]))
+    else:
+        small = {(ROW, "all", 0): partial(record, ROW, "all", 0, 50, 50)}
+        main(__doc__, "bald_vs_botorch.jsonl", every([ROW], ["all"], 10), record, report, small)

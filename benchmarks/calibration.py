@@ -1,8 +1,8 @@
 """Do intervals cover what they say, from five points to a hundred, on data from the model itself?
 
-    python benchmarks/calibration.py --minutes 60      # makes missing records for so long; resumable
-    python benchmarks/calibration.py                   # table, JSON and picture from the records
-    python benchmarks/calibration.py --families "10/2" # some families only
+    python benchmarks/calibration.py --minutes 60 --rows 10/2   # goes on where it stopped
+    python benchmarks/calibration.py                            # table, JSON and picture from the records
+    python benchmarks/calibration.py --smallest                 # seconds
 
 Hyperparameters are drawn from each model's default prior, inputs uniformly from [-1, 1] (for kernels with periods one
 input from [0, 1]), and y from the GP at n points and 100 test points; every method then sees the n points. Methods:
@@ -22,17 +22,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import time
 import warnings
+from functools import partial
 
 import numpy as np
-from _records import fill, load
-from _report import RESULTS, parser, target, write
+from _records import load, main
+from _report import BLUE, GREY, ORANGE, mean_and_error, panels, table_of, target, write
 
 import pymc_active as pma
 from pymc_active.information.mixture_quantiles import mixture_cdf, mixture_log_density
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 
-PATH = RESULTS / "calibration.jsonl"
 SIZES = (5, 10, 20, 40, 60, 80, 100)
 N_TEST, N_RANKS = 100, 100
 # Data sets for each method and number of points.
@@ -119,12 +119,8 @@ def ranks(fit, truth, family, rng):
     return (statistics(draws, family) < statistics(truth[None], family)).sum(0).tolist()
 
 
-def run(row, method, repeat):
+def record(row, method, repeat, draws=500):
     family, n = row.rsplit(" @ ", 1)
-    if repeat >= n_sets(family, method, int(n)):
-        return None
-    if method == "nuts" and family not in NUTS_FAMILIES:
-        return None
     gpm, truth, X, y = data_set(family, int(n), repeat)
     rng, start = np.random.default_rng(repeat), time.process_time()
     with warnings.catch_warnings():
@@ -153,16 +149,16 @@ def run(row, method, repeat):
                     continue
                 found[name]["seconds"] = fitted + time.process_time() - before
         else:
-            trace = pma.sample(gpm, draws=500, tune=500, chains=2, random_seed=repeat, progressbar=False)
+            trace = pma.sample(gpm, draws=draws, tune=draws, chains=2, random_seed=repeat, progressbar=False)
             found = scores(trace, X, y, model=gpm)
     return found | {"seconds": time.process_time() - start}
 
 
-def keys(families, methods):
+def keys():
     # The cheap first.
     for n in SIZES:
-        for method in methods:
-            for family in families:
+        for method in SETS:
+            for family in NUTS_FAMILIES if method == "nuts" else FAMILIES:
                 for repeat in range(n_sets(family, method, n)):
                     yield f"{family} @ {n}", method, repeat
 
@@ -182,15 +178,13 @@ def summarize(records):
     table, by = [], {}
     for family, n, method, repeat, values in rows_of(records):
         by.setdefault((family, n, method), {})[repeat] = values
-    for (family, n, method), sets in sorted(
-        by.items(), key=lambda item: (list(FAMILIES).index(item[0][0]), *item[0][1:])
-    ):
-        columns = {k: np.array([s[k] for s in sets.values()]) for k in ("nll", "inside_50", "inside_90", "seconds")}
+    for family, n, method in sorted(by, key=lambda key: (list(FAMILIES).index(key[0]), *key[1:])):
+        sets = by[family, n, method]
         entry = {"family": family, "n": n, "method": method, "sets": len(sets)}
-        for name, values in columns.items():
-            entry[name] = float(values.mean())
+        for name in ("nll", "inside_50", "inside_90", "seconds"):
+            entry[name], error = mean_and_error([one[name] for one in sets.values()])
             if len(sets) > 1:
-                entry[f"{name}_se"] = float(values.std(ddof=1) / np.sqrt(len(sets)))
+                entry[f"{name}_se"] = error
         long = by.get((family, n, "long"), {})
         common = sorted(set(long) & set(sets))
         if common and method != "long":
@@ -220,77 +214,57 @@ def uniformity(ranks):
 
 
 def picture(table):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(3, len(FAMILIES) // 3, figsize=(11, 8), sharex=True, sharey=True, layout="constrained")
-    styles = {"default": ("#1f6fb4", "-", 2.5), "mgp": ("#d9822b", "-", 1.5), "draws": ("#d9822b", "--", 1.5)}
-    styles |= {"map": ("#8a8a8a", "-", 1.2)}
-    names = {"default": "pma.fit", "mgp": "Laplace, MGP", "draws": "Laplace, draws", "map": "Laplace, MAP"}
+    figure, axes = panels(3, len(FAMILIES) // 3, figsize=(11, 8), sharex=True, sharey=True)
+    styles = {
+        "default": ("pma.fit", BLUE, "-", 2.5),
+        "mgp": ("Laplace, MGP", ORANGE, "-", 1.5),
+        "draws": ("Laplace, draws", ORANGE, "--", 1.5),
+        "map": ("Laplace, MAP", GREY, "-", 1.2),
+    }
     for ax, family in zip(axes.flat, FAMILIES, strict=True):
-        for method, (color, line, width) in styles.items():
+        for method, (label, color, line, width) in styles.items():
             some = [e for e in table if e["family"] == family and e["method"] == method and e["sets"] >= 3]
-            ax.plot(
-                [e["n"] for e in some],
-                [100 * e["inside_90"] for e in some],
-                line,
-                color=color,
-                lw=width,
-                marker="o",
-                ms=3.5,
-                label=names[method],
-            )
-        ax.axhspan(87, 93, color="#1f6fb4", alpha=0.12, lw=0)
+            shares = [100 * e["inside_90"] for e in some]
+            ax.plot([e["n"] for e in some], shares, line, color=color, lw=width, marker="o", ms=3.5, label=label)
+        ax.axhspan(87, 93, color=BLUE, alpha=0.12, lw=0)
         ax.set(xscale="log", ylim=(0, 104), title=family)
         ax.set_xticks([5, 10, 20, 40, 80], ["5", "10", "20", "40", "80"])
         ax.minorticks_off()
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-    axes[0, 0].legend(frameon=False, fontsize=9, loc="lower right")
+    axes[0, 0].legend(fontsize=9, loc="lower right")
     figure.supylabel("test outputs inside the 90 % interval (%)")
     figure.supxlabel("number of points")
     return figure
 
 
-def main():
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    arguments.add_argument("--families", nargs="*", default=list(FAMILIES))
-    arguments.add_argument("--methods", nargs="*", default=["default", "long", "laplace", "nuts"])
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(PATH, keys(options.families, options.methods), run, options.minutes)
-    table = summarize(load(PATH))
-    for e in table:
-        print(
-            f"{e['family']:15} n={e['n']:3} {e['method']:9} sets {e['sets']:4} nll {e['nll']:6.2f} "
-            f"50 %: {e['inside_50']:.2f} 90 %: {e['inside_90']:.2f} ± {e.get('inside_90_se', np.nan):.2f} "
-            f"{e['seconds']:6.1f} s "
-            + " ".join(
-                f"{k} {v:.2f}" for k, v in e.items() if k.startswith(("nll_above", "evid", "rank", "warned", "least"))
-            )
-        )
+def report(path, engine=None):
+    records = load(path, engine)
+    table = summarize(records)
+    shown = ("family", "n", "method", "sets", "nll", "inside_50", "inside_90", "inside_90_se", "seconds", "warned")
+    shown += ("nll_above_long", "evidence_error_median", "evidence_within_2_errors", "rank_p_value")
+    table_of([{name: e.get(name) for name in shown} for e in table])
     defaults = [e for e in table if e["method"] == "default" and e["sets"] > 1]
-    worst = max((abs(e["inside_90"] - 0.9) - 2 * e["inside_90_se"] for e in defaults), default=np.nan)
-    above = [e["nll_above_long"] for e in defaults if "nll_above_long" in e]
-    pooled = float(np.average([e["inside_90"] for e in defaults], weights=[e["sets"] for e in defaults]))
-    targets = [
-        target("worst distance of a row from 90 % beyond two standard errors", worst, "<=", 0.03),
-        target("distance of the 90 % intervals from 90 %, all rows", abs(pooled - 0.9), "<=", 0.03),
-        target("NLL above that of 4,096 particles, nats, mean over the rows", float(np.mean(above)), "<=", 0.05),
-        target(
-            "smallest p-value of the ranks, times the rows",
-            min(e["rank_p_value"] for e in defaults) * len(defaults),
-            ">=",
-            0.05,
-        ),
-    ]
-    records = load(PATH).values()
-    results = {"versions_of_the_records": sorted({r["source"] for r in records}), "table": table}
-    write(__doc__, quick=options.quick, threads="1", targets=targets, results=results, figure=picture(table))
+    targets = []
+    if defaults:
+        worst = max(abs(e["inside_90"] - 0.9) - 2 * e["inside_90_se"] for e in defaults)
+        above = [e["nll_above_long"] for e in defaults if "nll_above_long" in e]
+        pooled = float(np.average([e["inside_90"] for e in defaults], weights=[e["sets"] for e in defaults]))
+        rank = min(e["rank_p_value"] for e in defaults) * len(defaults)
+        targets = [
+            target("worst distance of a row from 90 % beyond two standard errors", worst, "<=", 0.03),
+            target("distance of the 90 % intervals from 90 %, all rows", abs(pooled - 0.9), "<=", 0.03),
+            target("NLL above that of 4,096 particles, nats, mean over the rows", float(np.mean(above)), "<=", 0.05),
+            target("smallest p-value of the ranks, times the rows", rank, ">=", 0.05),
+        ]
+    write(
+        __doc__,
+        threads="1",
+        targets=targets,
+        results={"table": table},
+        figure=picture(table),
+        records=records.values(),
+    )
 
 
 if __name__ == "__main__":
-    main()
+    small = {("ARD 2 @ 5", method, 0): partial(record, "ARD 2 @ 5", method, 0, 50) for method in SETS}
+    main(__doc__, "calibration.jsonl", keys(), record, report, small)

@@ -1,8 +1,8 @@
 """How much of the best true utility do the picks of BALD, BAMS and PES have, called with the defaults?
 
-    python benchmarks/check_regret.py --max-minutes 60     # goes on where it stopped
-    python benchmarks/check_regret.py --only pes           # one kind of problem
-    python benchmarks/check_regret.py --report             # only summarise what is stored
+    python benchmarks/check_regret.py --minutes 60 --methods pes   # goes on where it stopped
+    python benchmarks/check_regret.py                              # table, JSON and picture from the records
+    python benchmarks/check_regret.py --smallest                   # seconds
 
 "default" is the criterion over ``pma.fit``, with as many particles as a ``Learner`` has (256, or 128 for each of
 several models); "laplace" is the same over ``pma.fit_laplace``, the papers' way: BALD by the marginal GP, BAMS by one
@@ -13,8 +13,7 @@ BAMS: 30 series of 8 to 20 points drawn from one of five kernels, which are the 
 from 2 x 30,000 weighted ones, two thirds of which are from the prior; if few of them carry the weight the modes are
 searched again from these, at most twice. Effective sample sizes are in ``results/check_regret_truth.jsonl``; those
 below 200 are of models with a probability of at most 0.012. The true utility of a candidate is the mutual information
-of y* and the model under the mixtures over these draws. (2 x 256 particles by sequential Monte Carlo, as in
-``decision_regret.py``, do not do here: periods are free, and on a problem looked at the halves were nats apart.)
+of y* and the model under the mixtures over these draws.
 
 BALD and PES: functions of one to three inputs, drawn from ``pma.ard_gp``'s prior with noise sd 0.1, and 5 to 80 points;
 pools of 300 in the box in which the maximum is looked for. Truth: NUTS (4 chains of 1,000), in halves of two chains.
@@ -33,14 +32,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import argparse
 import warnings
-from functools import cache
+from functools import cache, partial
+from itertools import product
 
 import numpy as np
-from _records import RESULTS, fill, load
-from _report import BLUE, ORANGE, table, target, write
-from decision_regret import Family, information, make, nuts
+from _records import RESULTS, fill, load, main
+from _report import BLUE, ORANGE, mean_and_error, panels, table, target, write
 from scipy.special import logsumexp, softmax
 
 import pymc_active as pma
@@ -48,19 +46,20 @@ from pymc_active.criteria.bams import Bams
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws, ensemble_of_models
+from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy
+from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.threads import one_blas_thread
 
 REPEATS, N_GRID = 10, 150
-GOALS = ("bald", "bams", "pes")
+GOALS = ("BALD", "BAMS", "PES")
 KERNELS = ("SE", "LIN", "PER", "LIN + PER", "SE * PER")
 # True kernel and number of points; number of inputs and of points.
 BAMS_ROWS = {"BAMS, SE, n = 8": ("SE", 8), "BAMS, LIN + PER, n = 12": ("LIN + PER", 12),
              "BAMS, SE * PER, n = 20": ("SE * PER", 20)}  # fmt: skip
-PES_ROWS = {
-    f"{D} input{'s' * (D > 1)}, n = {n}": Family(D, 0, n, 0.1) for D, n in ((1, 5), (2, 10), (3, 15), (2, 40), (2, 80))
-}
+PES_ROWS = {f"{D} input{'s' * (D > 1)}, n = {n}": (D, n) for D, n in ((1, 5), (2, 10), (3, 15), (2, 40), (2, 80))}
+N_POOL, N_TEST, NOISE = 300, 50, 0.1
 # Draws of each half: of PES, of BALD.
 TRUE_DRAWS, TRUE_OPTIMA, BALD_DRAWS = 40, 400, 200
 # Particles of each of several models that a Learner has.
@@ -94,6 +93,38 @@ def series(kernel: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.n
     return pool[rows], (y - y.mean()) / y.std(), pool
 
 
+def function(D: int, n: int, seed: int) -> tuple[pma.GPModel, np.ndarray]:
+    """A model that holds n data of a draw from its prior, and a pool; what is drawn beside these keeps the stream."""
+    rng = np.random.default_rng((seed, D, 0, n, round(1000 * NOISE)))
+    slopes, scale = np.exp(-rng.normal(0.5 * np.log(D), 1, D)), np.exp(rng.normal())
+    X = rng.uniform(-1.7, 1.7, (n + N_TEST, D))
+    U = X * slopes
+    K = scale**2 * np.exp(-0.5 * np.square(U[:, None] - U).sum(-1)) + NOISE**2 * np.eye(len(U))
+    y = rng.multivariate_normal(np.zeros(len(U)), K, method="cholesky")
+    gpm = pma.ard_gp(np.eye(D), np.zeros(D))
+    gpm.set_data(X[:n], y[:n])
+    return gpm, rng.uniform(-1.7, 1.7, (N_POOL, D))
+
+
+def nuts(gpm: pma.GPModel, seed: int, draws: int = 1000) -> tuple[np.ndarray, float, float]:
+    """Draws of theta (2 halves, S, P), worst R-hat, smallest bulk ESS."""
+    from arviz_stats import ess, rhat
+
+    trace = pma.sample(
+        gpm, draws=draws, random_seed=seed, progressbar=False, cores=1, nuts_sampler="pymc", target_accept=0.95
+    )
+    posterior = trace["posterior"].to_dataset()[[variable.name for variable in gpm.model.free_RVs]]
+    return (
+        trace_thetas(gpm, trace).reshape(2, -1, gpm.n_parameters),
+        max(float(r.max()) for r in rhat(posterior).values()),
+        min(float(e.min()) for e in ess(posterior).values()),
+    )
+
+
+def information(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return mixture_entropy(means, variances, weights) - weights @ gaussian_entropy(variances)
+
+
 def relative(utility: np.ndarray, score: np.ndarray) -> float:
     return float(utility[int(np.argmax(score))] / utility.max())
 
@@ -103,7 +134,7 @@ def context(utility: np.ndarray, halves: list[np.ndarray]) -> dict[str, float]:
     return {"random": float(utility.mean() / utility.max()), "split half": 0.5 * (relative(a, b) + relative(b, a))}
 
 
-def true_draws(gpm: pma.GPModel, seed: int) -> list[dict]:
+def true_draws(gpm: pma.GPModel, seed: int, n_weighted: int, n_restarts: int) -> list[dict]:
     """Draws from the exact posterior and its log evidence, twice."""
     heaviest: list[np.ndarray] = []
     with one_blas_thread():
@@ -111,12 +142,12 @@ def true_draws(gpm: pma.GPModel, seed: int) -> list[dict]:
             fit = pma.fit_laplace(
                 gpm,
                 start=[gpm.unflatten(theta) for theta in heaviest],
-                n_restarts=RESTARTS,
+                n_restarts=n_restarts,
                 random_seed=1000 + ATTEMPTS * seed + attempt,
                 progressbar=False,
             )
-            halves = [fit.weighted_draws(WEIGHTED, np.random.default_rng((seed, 99, k))) for k in (0, 1)]
-            if min(half.effective_sample_size for half in halves) > ENOUGH:
+            halves = [fit.weighted_draws(n_weighted, np.random.default_rng((seed, 99, k))) for k in (0, 1)]
+            if min(half.effective_sample_size for half in halves) > ENOUGH * n_weighted / WEIGHTED:
                 break
             # What carries most of the weight is near a mode that the search has missed.
             heaviest = [theta for half in halves for theta in half.z[np.argsort(-half.log_weights)[:4]]]
@@ -131,14 +162,14 @@ def true_draws(gpm: pma.GPModel, seed: int) -> list[dict]:
     ]
 
 
-def bams_truth(row: str, kind: str, seed: int) -> dict:
+def bams_truth(row: str, kind: str, seed: int, n_weighted: int = WEIGHTED, n_restarts: int = RESTARTS) -> dict:
     """True utilities of all candidates, from all draws and from either half."""
     X, y, pool = series(*BAMS_ROWS[row], seed)
     parts, evidence, sizes = [], [], []
     for name in KERNELS:
         gpm = model(name)
         gpm.set_data(X, y)
-        halves = true_draws(gpm, seed)
+        halves = true_draws(gpm, seed, n_weighted, n_restarts)
         space = FullSpace(gpm.posterior())
         parts.append([ensemble_of_draws(gpm, (X, y), space, half["thetas"], "draws") for half in halves])
         evidence.append([half["log_evidence"] for half in halves])
@@ -192,14 +223,13 @@ def bams_record(row: str, seed: int, truth: dict) -> dict:
     }
 
 
-def pes_record(family: Family, seed: int) -> dict:
+def pes_record(D: int, n: int, seed: int, n_trace: int = 1000, n_true: int = TRUE_DRAWS, optima: int = TRUE_OPTIMA):
     """Of BALD and PES, on one function."""
-    problem = make(family, seed)
-    gpm, pool = problem.gpm, problem.pool
-    box = [(-1.7, 1.7)] * family.D
+    gpm, pool = function(D, n, seed)
+    box = [(-1.7, 1.7)] * D
     fit = pma.fit(gpm, random_seed=seed, progressbar=False)
     modes = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
-    halves_of_trace, rhat, ess = nuts(gpm, seed)
+    halves_of_trace, rhat, ess = nuts(gpm, seed, n_trace)
     posterior, domain = gpm.posterior(), Domain(*np.array(box).T)
 
     def spread(thetas: np.ndarray, n_draws: int) -> np.ndarray:
@@ -220,7 +250,7 @@ def pes_record(family: Family, seed: int) -> dict:
     bald = {m: relative(utility, np.asarray(score)) for m, score in scores.items()}
     bald |= context(utility, [bald_over(part) for part in draws])
 
-    halves = [pes_over(part, TRUE_DRAWS, TRUE_OPTIMA, k) for k, part in enumerate(halves_of_trace)]
+    halves = [pes_over(part, n_true, optima, k) for k, part in enumerate(halves_of_trace)]
     utility = 0.5 * (halves[0] + halves[1])
     everything = halves_of_trace.reshape(-1, gpm.n_parameters)[7:-7]
     seeds = [SEEDS * seed + k for k in range(SEEDS)]
@@ -238,17 +268,19 @@ def pes_record(family: Family, seed: int) -> dict:
 
 
 def record(row: str, kind: str, repeat: int) -> dict:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if kind == "pes":
-            return pes_record(PES_ROWS[row], repeat)
-        fill(TRUTH, iter([(row, kind, repeat)]), bams_truth, np.inf)
-        return bams_record(row, repeat, load(TRUTH)[row, kind, repeat])
+    warnings.simplefilter("ignore")
+    if kind == "pes":
+        return pes_record(*PES_ROWS[row], repeat)
+    fill(TRUTH, [(row, kind, repeat)], bams_truth, np.inf)
+    return bams_record(row, repeat, load(TRUTH)[row, kind, repeat])
 
 
-def mean_and_error(values: list[float]) -> dict[str, float]:
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return {"mean": float(np.mean(values)), "standard_error": float(error), "n": len(values)}
+def smallest(row: str, kind: str) -> dict:
+    """A truth of few draws."""
+    warnings.simplefilter("ignore")
+    if kind == "pes":
+        return pes_record(*PES_ROWS[row], 0, n_trace=100, n_true=4, optima=20)
+    return bams_record(row, 0, bams_truth(row, kind, 0, n_weighted=500, n_restarts=2))
 
 
 def summarise(records: dict) -> dict:
@@ -258,18 +290,18 @@ def summarise(records: dict) -> dict:
         for goal, utilities in one["relative_utility"].items():
             for name in (f"{goal.upper()}, {row.removeprefix('BAMS, ')}", f"{goal.upper()}, all"):
                 found.setdefault(name, []).append(utilities)
-    return {
-        name: {m: mean_and_error([one[m] for one in some]) for m in some[0]} for name, some in sorted(found.items())
-    }
+
+    def cell(values: list[float]) -> dict[str, float]:
+        return dict(zip(("mean", "standard_error", "n"), (*mean_and_error(values), len(values)), strict=True))
+
+    return {name: {m: cell([one[m] for one in some]) for m in some[0]} for name, some in sorted(found.items())}
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
     rows = [
         (row, method, cell) for row, cells in summary.items() if row.endswith("all") for method, cell in cells.items()
     ]
-    figure, ax = plt.subplots(figsize=(7, 0.5 + 0.32 * len(rows)), layout="constrained")
+    figure, ax = panels(figsize=(7, 0.5 + 0.32 * len(rows)))
     for i, (_, method, cell) in enumerate(rows):
         color = BLUE if method == "default" else ORANGE
         error = np.nan_to_num(cell["standard_error"])
@@ -278,51 +310,29 @@ def plot(summary: dict):
     ax.set_yticks(range(len(rows)), [f"{row.partition(',')[0]}: {method}  ({cell['n']})" for row, method, cell in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set(xlabel="true utility of the pick / best in the pool, mean ± standard error", xlim=(0, 1.03))
-    ax.spines[["right", "top"]].set_visible(False)
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("bams", "pes"), help="one kind of problem")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="problems of each row")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    path = RESULTS / "check_regret.jsonl"
-    if not arguments.report:
-        kinds = [arguments.only] if arguments.only else ["pes", "bams"]
-        keys = [
-            (row, kind, repeat)
-            for repeat in range(arguments.repeats)
-            for kind in kinds
-            for row in (BAMS_ROWS if kind == "bams" else PES_ROWS)
-        ]
-        fill(path, iter(keys), record, arguments.max_minutes)
-    records = load(path)
+def report(path, engine=None) -> None:
+    records = load(path, engine)
     summary = summarise(records)
-    table(
-        ("problems", "method", "relative utility", "n"),
-        [
-            [row, method, f"{cell['mean']:.3f} ± {cell['standard_error']:.3f}", cell["n"]]
-            for row, cells in summary.items()
-            for method, cell in cells.items()
-        ],
-    )
-    means = {
-        g.upper(): summary[f"{g.upper()}, all"]["default"]["mean"] for g in GOALS if f"{g.upper()}, all" in summary
-    }
+    cells = [(row, method, cell) for row, some in summary.items() for method, cell in some.items()]
+    shown = [[row, m, f"{cell['mean']:.3f} ± {cell['standard_error']:.3f}", cell["n"]] for row, m, cell in cells]
+    table(("problems", "method", "relative utility", "n"), shown)
+    means = {goal: summary[f"{goal}, all"]["default"]["mean"] for goal in GOALS if f"{goal}, all" in summary}
+    targets = [target(f"mean relative utility of {goal} by default", mean, ">=", 0.96) for goal, mean in means.items()]
     write(
         __doc__,
-        quick=False,
         threads="one BLAS thread",
-        targets=[
-            target(f"mean relative utility of {goal} by default", mean, ">=", 0.96) for goal, mean in means.items()
-        ],
-        results={"table": summary, "records": list(records.values())},
+        targets=targets,
+        results={"table": summary},
         figure=plot(summary),
+        records=records.values(),
     )
 
 
 if __name__ == "__main__":
-    main()
+    rows = [*((row, "pes") for row in PES_ROWS), *((row, "bams") for row in BAMS_ROWS)]
+    keys = [(*row, repeat) for repeat, row in product(range(REPEATS), rows)]
+    small = {(*row, 0): partial(smallest, *row) for row in (rows[0], rows[-1])}
+    main(__doc__, "check_regret.jsonl", keys, record, report, small)

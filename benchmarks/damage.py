@@ -1,6 +1,7 @@
 """Is any damage to a file noticed, and is anything lost when saving is killed or two processes write?
 
-    python benchmarks/damage.py
+    python benchmarks/damage.py              # 5 minutes
+    python benchmarks/damage.py --smallest   # a twentieth of it
 
 *Damage*: the file of a learner of three points, with a fit, labels and a pending point, is damaged 200 times: single
 bits and bytes, zeros, blocks exchanged, a file cut off, a number or an attribute changed or an array left out by a
@@ -31,7 +32,7 @@ import h5py
 import numpy as np
 import pandas as pd
 import xarray as xr
-from _report import BLUE, GREY, ORANGE, parser, table, target, write
+from _report import BLUE, GREY, ORANGE, panels, parser, table, target, write
 
 import pymc_active as pma
 from pymc_active.active import Learner
@@ -251,10 +252,7 @@ def pairs(folder, n):
 
 
 def draw(results):
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5))
-    axes = figure.subplots()
+    figure, axes = panels(figsize=(8, 5))
     start = np.zeros(len(results))
     for name, colour in OUTCOMES.items():
         counts = np.array([found[name] for found in results.values()])
@@ -262,14 +260,13 @@ def draw(results):
         start += counts
     axes.invert_yaxis()
     axes.set_xlabel("damaged files")
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=len(OUTCOMES))
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.1), ncols=len(OUTCOMES))
     return figure
 
 
 def main():
     arguments = parser(__doc__).parse_args()
-    share = 10 if arguments.quick else 1
+    share = 20 if arguments.smallest else 1
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         killed, paired = kills(folder, 200 // share), pairs(folder, 50 // share)
@@ -286,7 +283,7 @@ def main():
         target("results lost of two writers", paired["results lost"], "<=", 0),
     ]
     results = {"damage": found, "total": total, "raw": raw, "kills": killed, "pairs": paired}
-    write(__doc__, quick=arguments.quick, threads="1", targets=targets, results=results, figure=draw(found))
+    write(__doc__, quick=arguments.smallest, threads="1", targets=targets, results=results, figure=draw(found))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
 """Does the evidence find the number of components of an embedding?
 
-    python benchmarks/embedding_dimension.py                    # all problems, about two hours on one core, resumable
-    python benchmarks/embedding_dimension.py --max-minutes 5    # as many as fit, kept for the next run
-    python benchmarks/embedding_dimension.py --report           # no new ones
-    python benchmarks/embedding_dimension.py --quick            # two problems
+    python benchmarks/embedding_dimension.py --minutes 120   # goes on where it stopped; then JSON and picture
+    python benchmarks/embedding_dimension.py --smallest      # seconds
 
 Choice: 20 functions of 1, 2 or 3 of the candidates' 1 to 4 components, drawn from the model's own prior (D = 10 inputs,
 n = 150 points uniform in the box, noise sd 0.1; noise and output scale are inferred), and
@@ -17,19 +15,18 @@ apart, and at 5/2 they miss the mode that Laplace's method is about. They are sh
 Target: the true number has the highest evidence in at least 80 % of the 20 problems.
 """
 
-import argparse
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import json
-import logging
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pymc as pm
-from _report import BLUE, GREY, ORANGE, RESULTS, target, write
+from _records import load, main
+from _report import BLUE, GREY, ORANGE, panels, target, write
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -63,12 +60,12 @@ def prior_scale(n_inputs: int) -> float:
     return 1.25 * np.sqrt(3 / n_inputs)
 
 
-def choose(seed: int) -> dict:
+def choose(seed: int, n: int = N, candidates: tuple[int, ...] = CANDIDATES) -> dict:
     """One problem of the choice; the true number of components goes round."""
     d = 1 + seed % 3
-    X, y, R = draw_problem(D, d, N, seed)
+    X, y, R = draw_problem(D, d, n, seed)
     start = time.process_time()
-    found = pma.search.embedding_dimension(X, y, CANDIDATES, random_seed=seed, progressbar=False)
+    found = pma.search.embedding_dimension(X, y, candidates, random_seed=seed, progressbar=False)
     seconds = time.process_time() - start
     truth = {"R": R, "log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": np.log(NOISE)}
     climb = pma.fit_laplace(found.fits[d].gpm, start=truth, n_restarts=0, population=0, progressbar=False)
@@ -111,14 +108,14 @@ def quadrature(X: np.ndarray, y: np.ndarray, d: int, refine: int) -> float:
     )
 
 
-def sequential_monte_carlo(gpm: pma.GPModel, seed: int) -> list[float]:
+def sequential_monte_carlo(gpm: pma.GPModel, seed: int, draws: int) -> list[float]:
     with gpm.model:
-        trace = pm.sample_smc(2000, chains=4, cores=1, random_seed=seed, progressbar=False)
+        trace = pm.sample_smc(draws, chains=4, cores=1, random_seed=seed, progressbar=False)
     stages = trace["sample_stats"]["log_marginal_likelihood"].to_numpy()
     return [float(np.asarray(chain, float)[-1]) for chain in stages]
 
 
-def compare(n_inputs: int, d: int, n: int, seed: int, known: bool) -> dict:
+def compare(n_inputs: int, d: int, n: int, seed: int, known: bool, draws: int = 2000) -> dict:
     X, y, _ = draw_problem(n_inputs, d, n, seed)
     # With an sd of R that is given, there is no lengthscale to learn.
     options = {"n_components": d, "prior_scale": prior_scale(n_inputs), "priors": KNOWN if known else None}
@@ -130,7 +127,7 @@ def compare(n_inputs: int, d: int, n: int, seed: int, known: bool) -> dict:
         "laplace_all_modes": float(pma.active.model_posterior([fit]).log_evidence[0]),
         "n_modes": len(fit.modes),
         "warnings": fit.diagnostics["warnings"],
-        "smc": sequential_monte_carlo(gpm, seed),
+        "smc": sequential_monte_carlo(gpm, seed, draws),
     }  # fmt: skip
     if n_inputs == 2:
         coarse, record["quadrature"] = (quadrature(X, y, d, refine) for refine in (1, 2))
@@ -139,16 +136,15 @@ def compare(n_inputs: int, d: int, n: int, seed: int, known: bool) -> dict:
 
 
 def plot(choices: list[dict], evidences: list[dict]):
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import FuncFormatter
 
-    fig, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained", width_ratios=(1, 1, 1, 1.3))
+    fig, axes = panels(1, 4, figsize=(12, 3.4), width_ratios=(1, 1, 1, 1.3))
     for true, ax in zip((1, 2, 3), axes, strict=False):
         records = [r for r in choices if r["true"] == true]
         for r in records:
             evidence = np.array(r["log_evidence"])
             color = BLUE if r["chosen"] == true else ORANGE
-            ax.plot(CANDIDATES, evidence - evidence.max(), "-o", ms=3.5, lw=1, color=color, alpha=0.7)
+            ax.plot(CANDIDATES[: len(evidence)], evidence - evidence.max(), "-o", ms=3.5, lw=1, color=color, alpha=0.7)
         ax.axvline(true, color=GREY, lw=6, alpha=0.25, zorder=0)
         right = sum(r["chosen"] == true for r in records)
         ax.set_title(f"true d = {true}: {right} of {len(records)}", fontsize=10)
@@ -173,74 +169,50 @@ def plot(choices: list[dict], evidences: list[dict]):
     ax.set_xscale("symlog", linthresh=1)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.set_xlabel("log evidence minus Laplace's (nats)")
-    ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return fig
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one problem of each kind, nothing is kept")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no new problem after this time")
-    parser.add_argument("--report", action="store_true", help="no new problems: report those that are stored")
-    arguments = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    logging.getLogger("pymc").setLevel(logging.ERROR)
-    parts = RESULTS / "embedding_dimension_parts"
-    jobs = [(f"choice_{seed:02d}", choose, (seed,)) for seed in range(N_PROBLEMS)]
-    jobs += [("evidence_" + "_".join(map(str, job)), compare, job) for job in EVIDENCE]
-    if arguments.quick:
-        jobs = [jobs[0], jobs[N_PROBLEMS]]
-    else:
-        parts.mkdir(parents=True, exist_ok=True)
-    start = time.monotonic()
-    results: dict[str, list[dict]] = {"choose": [], "compare": []}
-    for name, function, job in jobs:
-        part = parts / f"{name}.json"
-        if part.exists() and not arguments.quick:
-            record = json.loads(part.read_text())
-        elif arguments.report or time.monotonic() - start > 60 * arguments.max_minutes:
-            continue
-        else:
-            record = function(*job)
-            print(name, {k: v for k, v in record.items() if k in ("true", "chosen", "log_evidence", "laplace", "smc")},
-                  f"after {(time.monotonic() - start) / 60:.1f} min", flush=True)  # fmt: skip
-            if not arguments.quick:
-                part.write_text(json.dumps(record))
-        results[function.__name__].append(record)
-    choices, evidences = results["choose"], results["compare"]
-    if not choices or not evidences:
-        print("nothing to report yet: run again without --report")
-        return
+# Of each row and repeat, what it takes.
+JOBS = {("choice", seed): partial(choose, seed) for seed in range(N_PROBLEMS)}
+JOBS |= {("evidence", k): partial(compare, *job) for k, job in enumerate(EVIDENCE)}
+
+
+def record(row, method, repeat, **keywords) -> dict:
+    warnings.simplefilter("ignore")
+    return JOBS[row, repeat](**keywords)
+
+
+def report(path, engine=None) -> None:
+    records = load(path, engine)
+    choices, evidences = ([r for key, r in records.items() if key[0] == row] for row in ("choice", "evidence"))
     right = [r["chosen"] == r["true"] for r in choices]
     low = [r["from_the_truth"]["log_evidence"] - r["log_evidence"][CANDIDATES.index(r["true"])] for r in choices]
-    exact = [r for r in evidences if "quadrature" in r]
-    errors = {d: [abs(r["laplace"] - r["quadrature"]) for r in exact if r["d"] == d] for d in (1, 2)}
+    missed = sum(m > 2 for m in low)
     targets = [
         target(f"true number of components chosen, % of {len(choices)}", 100 * float(np.mean(right)), ">=", 80),
-        target("evidences at the true d 2 nats below Laplace's at the true mode", sum(m > 2 for m in low), "<=", 1),
-        *(
-            target(
-                f"largest error of the Laplace evidence against quadrature, D = 2, d = {d} (nats)", max(e), "<=", limit
-            )
-            for (d, e), limit in zip(errors.items(), (0.5, 1.0), strict=True)
-            if e
-        ),
+        target("evidences at the true d 2 nats below Laplace's at the true mode", missed, "<=", 1),
     ]
+    for d, limit in ((1, 0.5), (2, 1.0)):
+        errors = [abs(r["laplace"] - r["quadrature"]) for r in evidences if "quadrature" in r and r["d"] == d]
+        if errors:
+            what = f"largest error of the Laplace evidence against quadrature, D = 2, d = {d} (nats)"
+            targets.append(target(what, max(errors), "<=", limit))
+    seconds = float(np.median([r["cpu_seconds"] for r in choices]))
     write(
         __doc__,
-        quick=arguments.quick,
         threads="one; the times are CPU seconds",
         targets=targets,
-        results={
-            "median_cpu_seconds": float(np.median([r["cpu_seconds"] for r in choices])),
-            "choice": choices,
-            "evidence": evidences,
-        },
+        results={"median_cpu_seconds": seconds, "choice": choices, "evidence": evidences},
         figure=plot(choices, evidences),
+        records=records.values(),
     )
 
 
 if __name__ == "__main__":
-    main()
+    small = {
+        ("choice", "search", 0): partial(record, "choice", "search", 0, n=20, candidates=(1, 2)),
+        ("evidence", "search", 0): partial(record, "evidence", "search", 0, draws=100),
+    }
+    keys = [(row, "search", repeat) for row, repeat in JOBS]
+    main(__doc__, "embedding_dimension.jsonl", keys, record, report, small)

@@ -1,7 +1,7 @@
 """Do the intervals of the plain way hold when there are two, three, ... points?
 
-    python benchmarks/few_points.py --minutes 15   # makes missing records for so long; resumable
-    python benchmarks/few_points.py                # table, JSON and picture from the records
+    python benchmarks/few_points.py --minutes 15   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/few_points.py --smallest     # seconds
 
 ``pma.fit(pma.ard_gp(X, y, bounds=bounds))``, whose priors follow the mean and sd of y, on functions of one and three
 inputs in [-1, 1]^D: draws from the default priors around a scale of one, Gaussian bumps and slopes with a wave. Thirty
@@ -10,15 +10,18 @@ data sets of each kind and number of points; 200 new observations each. Scores: 
 """
 
 import os
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import warnings
+from functools import partial
 
 import numpy as np
+from _records import every, load, main
+from _report import panels, table_of, target, write
 
-PATH = Path(__file__).parent / "results" / "few_points.jsonl"
+import pymc_active as pma
+
 POINTS, REPEATS, N_NEW = (2, 3, 4, 5, 8, 12, 20, 40), 30, 200
 
 
@@ -44,9 +47,7 @@ FUNCTIONS = {"draws of the priors": draw_of_the_priors, "bumps": bump, "slopes":
 ROWS = {f"{name}, {D} input{'s' * (D > 1)}": (make, D) for name, make in FUNCTIONS.items() for D in (1, 3)}
 
 
-def one(row, n, repeat):
-    import pymc_active as pma
-
+def record(row, n, repeat):
     make, D = ROWS[row]
     rng = np.random.default_rng((repeat, int(n), D))
     X = rng.uniform(-1, 1, (int(n) + N_NEW, D))
@@ -65,13 +66,6 @@ def one(row, n, repeat):
     }
 
 
-def keys():
-    for repeat in range(REPEATS):
-        for row in ROWS:
-            for n in POINTS:
-                yield row, str(n), repeat
-
-
 def summarize(records):
     table = []
     for row in ROWS:
@@ -79,27 +73,20 @@ def summarize(records):
             found = [r for (name, points, _), r in records.items() if (name, points) == (row, str(n))]
             coverage = np.array([r["coverage_90"] for r in found])
             if len(found):
-                table.append(
-                    {
-                        "functions": row,
-                        "points": n,
-                        "data sets": len(found),
-                        "90 % intervals hold": float(coverage.mean()),
-                        "standard error": float(coverage.std() / np.sqrt(len(found))),
-                        "below 60 %": float((coverage < 0.6).mean()),
-                        "NLL, median": float(np.median([r["nll"] for r in found])),
-                    }
-                )
+                table.append({
+                    "functions": row,
+                    "points": n,
+                    "data sets": len(found),
+                    "90 % intervals hold": float(coverage.mean()),
+                    "standard error": float(coverage.std() / np.sqrt(len(found))),
+                    "below 60 %": float((coverage < 0.6).mean()),
+                    "NLL, median": float(np.median([r["nll"] for r in found])),
+                })  # fmt: skip
     return table
 
 
 def picture(table):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    figure, ax = panels(figsize=(6, 3.6))
     for k, row in enumerate(ROWS):
         of_row = [r for r in table if r["functions"] == row]
         x = np.array([r["points"] for r in of_row]) * (1 + 0.01 * (k - 2.5))
@@ -109,29 +96,20 @@ def picture(table):
     ax.set(xscale="log", xlabel="points", ylabel="share inside the 90 % interval", ylim=(0.5, 1))
     ax.set_xticks(POINTS, map(str, POINTS))
     ax.minorticks_off()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(fontsize=8)
     return figure
 
 
-def main():
-    from _records import recorded
-    from _report import target, write
-
-    options, records = recorded(__doc__, PATH, keys(), one)
+def report(path, engine=None):
+    records = load(path, engine)
     table = summarize(records)
-    for row in table:
-        print(" ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))
+    table_of(table)
     later = [r["90 % intervals hold"] for r in table if r["points"] >= 5]
-    write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=[target("smallest share inside, from five points on", min(later), ">=", 0.85)],
-        results={"table": table},
-        figure=picture(table),
-    )
+    targets = [target("smallest share inside, from five points on", min(later), ">=", 0.85)] if later else []
+    results, figure = {"table": table}, picture(table)
+    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    small = {(row, "5", 0): partial(record, row, "5", 0) for row in ROWS}
+    main(__doc__, "few_points.jsonl", every(ROWS, [str(n) for n in POINTS], REPEATS), record, report, small)

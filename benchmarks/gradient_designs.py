@@ -1,7 +1,7 @@
 """Which first design shows the embedding, or the lengthscales, of a function of many inputs?
 
-    python benchmarks/gradient_designs.py --minutes 60    # makes missing records for so long; resumable
-    python benchmarks/gradient_designs.py                 # table, JSON and picture from the records
+    python benchmarks/gradient_designs.py --minutes 60    # goes on where it stopped; then table, JSON and picture
+    python benchmarks/gradient_designs.py --smallest      # seconds
 
 Functions of D inputs with noise of sd 0.1: "20/2, 42" are functions on embeddings of 20 inputs in 2 components from
 ``embedding_gp``'s prior (lengthscale and output scale one), fitted to 42 points by ``embedding_gp``; "10, 21" are
@@ -20,15 +20,15 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import warnings
+from functools import partial
 
 import numpy as np
 from _problems import random_embedding_problem
-from _records import recorded
-from _report import BLUE, GREY, ORANGE, RESULTS, target, write
+from _records import load, main
+from _report import mean_and_error, panels, table_of, target, write
 
 import pymc_active as pma
 
-PATH = RESULTS / "gradient_designs.jsonl"
 NOISE, N_TEST = 0.1, 300
 DEFAULT = "1 x 0.7"
 SOME, ALL = ["random", "latin", DEFAULT], ["random", "latin", DEFAULT, "2 x 0.5", "2 x 0.7", "2 x 1", "3 x 0.7"]
@@ -56,7 +56,7 @@ def points(method, bounds, n, seed):
     return np.concatenate([X, pma.active.random_design(bounds, rest, seed + 1)]) if rest else X
 
 
-def run(row, method, repeat):
+def record(row, method, repeat):
     D, d, n, _ = ROWS[row]
     bounds = [(-1.0, 1.0)] * D
     rng = np.random.default_rng((1, repeat))
@@ -102,23 +102,16 @@ def summarize(records):
                 entry["angles"] = np.mean([runs[method][r]["angles"] for r in common], axis=0).round(1).tolist()
             for name in ("error", "rmse", "nll"):
                 values, random = (np.array([runs[m][r][name] for r in common]) for m in (method, "random"))
-                entry[name], away = float(values.mean()), values - random
-                entry[f"{name}_less_random"] = float(away.mean())
-                entry[f"{name}_se"] = float(away.std(ddof=1) / np.sqrt(len(away))) if len(away) > 1 else np.nan
+                entry[name] = float(values.mean())
+                entry[f"{name}_less_random"], entry[f"{name}_se"] = mean_and_error((values - random).tolist())
             table.append(entry)
     return table
 
 
 def picture(table):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+    figure, axes = panels(1, 3, figsize=(12, 3.8))
     shown = {"error": "error of hyperparameters / that of random points", "rmse": "RMSE", "nll": "NLL (nats)"}
     rows = list(dict.fromkeys(e["row"] for e in table))
-    colors = dict(zip(rows, (BLUE, ORANGE, GREY, "black", "#3a8f5c", "#a0519f", "#b3412b"), strict=False))
     for ax, (name, title) in zip(axes, shown.items(), strict=True):
         for i, row in enumerate(rows):
             some = [e for e in table if e["row"] == row]
@@ -128,39 +121,32 @@ def picture(table):
                 [(name == "error") + e[f"{name}_less_random"] / unit for e in some],
                 [e[f"{name}_se"] / unit for e in some],
                 fmt="o",
-                color=colors[row],
                 ms=4,
                 label=f"{row} points, {some[0]['repeats']} functions",
             )
         ax.axhline(name == "error", color="black", lw=0.8)
         ax.set_title(title if name == "error" else f"{title}, less that of random points", fontsize=9)
         ax.set_xticks(range(len(ALL)), ALL, rotation=60)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-    axes[2].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+    axes[2].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
-def main():
-    keys = [(row, method, repeat) for repeat in range(REPEATS) for row in ROWS for method in ROWS[row][-1]]
-    # Lengthscales first, because they cost little.
-    keys.sort(key=lambda key: ROWS[key[0]][1] is not None)
-    options, records = recorded(__doc__, PATH, keys, run)
+def report(path, engine=None):
+    records = load(path, engine)
     table = summarize(records)
-    for e in table:
-        differences = " ".join(f"{e[f'{k}_less_random']:+.2f} ± {e[f'{k}_se']:.2f}" for k in ("error", "rmse", "nll"))
-        print(
-            f"{e['row']:10} {e['design']:8} repeats {e['repeats']:3} error {e['error']:.2f} {e.get('angles', '')} "
-            f"rmse {e['rmse']:.2f} nll {e['nll']:.2f}; less random: {differences}"
-        )
+    table_of([{name: value for name, value in e.items() if name != "angles"} for e in table])
     targets = [
         target(f"{e['row']} points: error less that of random points", e["error_less_random"], "<", 0)
         for e in table
         if e["design"] == DEFAULT
     ]
-    results = {"versions_of_the_records": sorted({r["source"] for r in records.values()}), "table": table}
-    write(__doc__, quick=options.quick, threads="1", targets=targets, results=results, figure=picture(table))
+    results, figure = {"table": table}, picture(table)
+    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    keys = [(row, method, repeat) for repeat in range(REPEATS) for row in ROWS for method in ROWS[row][-1]]
+    # Lengthscales first, because they cost little.
+    keys.sort(key=lambda key: ROWS[key[0]][1] is not None)
+    small = {("10, 11", method, 0): partial(record, "10, 11", method, 0) for method in SOME}
+    main(__doc__, "gradient_designs.jsonl", keys, record, report, small)

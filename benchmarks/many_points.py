@@ -2,13 +2,14 @@
 
 How do time and memory grow with the number of points, for every goal?
 
-    python benchmarks/many_points.py [--minutes 60] [--quick]
+    python benchmarks/many_points.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/many_points.py --smallest     # seconds
 
 A smooth function of six inputs, of which three matter, with noise of 7 % of its sd: ``pma.fit`` to n points with known
 bounds, predictions of 500 other points, and for each goal a learner's first ask in the box, given that fit, and its
 second ask after one told point. Each n is one fresh process with one thread; times are CPU seconds, as the machine may
 have other work. The goal "model" compares two kernels and makes its own fits. At the end a fit with ``max_points=500``
-to the points of the largest n. A run continues where the last one stopped: results are in ``many_points.jsonl``.
+to the points of the largest n.
 
 Targets: a fit to 1,000 points in 15 s, to 3,000 in 3 minutes, 2,000 points within 1 GiB; 90 % intervals of the fits
 cover 85 to 95 % of the test outputs.
@@ -18,20 +19,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import time
 import warnings
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
+from pathlib import Path
 
 import _report
-
-from pymc_active import ENGINE
+from _records import Key, main, read
 
 SIZES, GOALS = (100, 300, 1000, 2000, 3000), ("function", "hyperparameters", "maximum")
 # Asks are measured up to so many points, those of the goal "model" up to fewer; max_points with the largest n.
 LARGEST_ASKS, LARGEST_MODELS, MAX_POINTS = 2000, 1000, 500
 D, NOISE, N_TEST, PROBABILITIES = 6, 0.07, 500, (0.05, 0.95)
-PATH = _report.RESULTS / "many_points.jsonl"
 GIB = 2**30
 
 
@@ -97,7 +98,7 @@ def run(n: int, what: str) -> dict:
     max_points = MAX_POINTS if what == "max_points" else None
     gpm = pma.ard_gp(X, y, bounds=bounds)
     fit, cost = measured(lambda: pma.fit(gpm, max_points=max_points, random_seed=1, progressbar=False))
-    record = {"fit": cost, **scores(fit, X_test, y_test, f)}
+    found = {"fit": cost, **scores(fit, X_test, y_test, f)}
     for goal in GOALS if what == "one model" and n <= LARGEST_ASKS else ():
         gpm.set_data(X, y)
         learner = pma.active.Learner(gpm, goal, bounds=bounds, random_seed=1)
@@ -106,19 +107,18 @@ def run(n: int, what: str) -> dict:
         track = dataclasses.replace(subject.tracks["model"], last=fit, n_seen=n)
         subject = dataclasses.replace(subject, tracks={"model": track})
         learner._current.run = dataclasses.replace(learner._run, subject=subject, fit=fit, steps=())
-        record[goal] = asks(learner, f)
-    return record
+        found[goal] = asks(learner, f)
+    return found
 
 
-def cases(quick: bool) -> list[tuple[int, str]]:
-    sizes = SIZES[:2] if quick else SIZES
-    models = [(n, "model") for n in sizes if n <= LARGEST_MODELS]
-    return [*((n, "one model") for n in sizes), (sizes[-1], "max_points"), *models]
+def record(what: str, n: str, repeat: int) -> dict:
+    """Of a process of its own; ``what`` and ``n`` are the row and the method of the key."""
+    return {"n": int(n), "what": what, **_report.child({"n": int(n), "what": what}, threads=1)}
 
 
-def load(path) -> dict[tuple[int, str], dict]:
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {(record["n"], record["what"]): record for record in map(json.loads, lines)}
+def keys() -> list[Key]:
+    models = [("model", str(n), 0) for n in SIZES if n <= LARGEST_MODELS]
+    return [*(("one model", str(n), 0) for n in SIZES), ("max_points", str(SIZES[-1]), 0), *models]
 
 
 def targets(known: dict) -> list[dict]:
@@ -136,9 +136,7 @@ def targets(known: dict) -> list[dict]:
 
 
 def draw(known: dict):
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
+    figure, (left, right) = _report.panels(1, 2, figsize=(10, 4))
     rows = sorted((n, record) for (n, what), record in known.items() if what == "one model")
     asked = [(n, record) for n, record in rows if GOALS[0] in record]
 
@@ -154,40 +152,22 @@ def draw(known: dict):
     left.set(xlabel="points", ylabel="CPU seconds")
     right.set(xlabel="points", ylabel="peak memory (GiB)")
     for axes in (left, right):
-        axes.legend(frameon=False)
+        axes.legend()
     return figure
 
 
-def main() -> None:
-    parser = _report.parser(__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0, help="start no further case after this time")
-    options = parser.parse_args()
-    if options.child:
-        arguments = json.loads(options.child)
-        print(json.dumps({**arguments, **run(**arguments)}))
-        return
-    path = PATH.with_name("many_points_quick.jsonl") if options.quick else PATH
-    start = time.perf_counter()
-    for n, what in cases(options.quick):
-        if (n, what) in load(path):
-            continue
-        if time.perf_counter() - start > 60 * options.minutes:
-            print("time is up")
-            break
-        record = _report.child({"n": n, "what": what}, threads=1)
-        with path.open("a") as file:
-            file.write(json.dumps({**record, "engine": ENGINE, "commit": _report.committed()}) + "\n")
-        print(f"{n}, {what}: fit {record['fit']['cpu']:.1f} CPU s, {record['fit']['GiB']:.2f} GiB", flush=True)
-    known = load(path)
-    _report.write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=targets(known),
-        results=[record for _, record in sorted(known.items())],
-        figure=draw(known),
-    )
+def report(path: Path, engine: int | None = None) -> None:
+    records = read(path, engine)
+    known = {(record["n"], record["what"]): record for record in records}
+    fits = [{"n": n, "what": what, **known[n, what]["fit"]} for n, what in sorted(known)]
+    _report.table_of(fits)
+    results, figure = [record for _, record in sorted(known.items())], draw(known)
+    _report.write(__doc__, threads="1", targets=targets(known), results=results, figure=figure, records=records)
 
 
 if __name__ == "__main__":
-    main()
+    if "--child" in sys.argv:
+        print(json.dumps(run(**json.loads(sys.argv[-1]))))
+    else:
+        small = {(what, "20", 0): partial(record, what, "20", 0) for what in ("one model", "model")}
+        main(__doc__, "many_points.jsonl", keys(), record, report, small)

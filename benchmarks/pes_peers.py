@@ -3,7 +3,7 @@
     python benchmarks/pes_peers.py --install [--python3 PATH]   # once: an environment for BoTorch beside this file
 
 A process for the other benchmarks of PES (``pes_speed.py``, ``paper_pes/``), which talk to it in lines of JSON: BoTorch
-needs an environment of its own. It is shared with ``bald_vs_botorch.py``. One thread, double precision.
+needs an environment of its own. ``bald_vs_botorch.py`` and ``outside/`` share it. One thread, double precision.
 
 Hyperparameters are given, or fitted by BoTorch as it is shipped (``SingleTaskGP``, outputs standardised, its priors).
 Acquisition functions have their default settings; the places of the maximum are given, or sampled by
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 ENVIRONMENT = Path(__file__).parent / ".venv-botorch"
-REQUIREMENTS = ("botorch==0.18.1", "torch>=2.13")
+REQUIREMENTS = ("botorch[fully_bayesian]==0.18.1", "torch>=2.13", "optuna>=4")
 # Sampled by BoTorch where it chooses a point.
 N_OPTIMA = 16
 # Jitter of "qPES_fine": the default, 1e-4, is a hundred times the noise variance of the PES paper.
@@ -226,6 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--install", action="store_true", help="make the environment for BoTorch")
     parser.add_argument("--python3", default=sys.executable, help="interpreter that it is made with")
+    parser.add_argument("--smallest", action="store_true", help="versions, if it is installed")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -233,6 +234,8 @@ def main() -> None:
     elif arguments.install:
         subprocess.run([arguments.python3, "-m", "venv", ENVIRONMENT], check=True)
         subprocess.run([python(), "-m", "pip", "install", *REQUIREMENTS], check=True)
+    elif arguments.smallest and not is_installed():
+        print("BoTorch has no environment: left out")
     else:
         print(json.dumps(Peer()("versions")))
 

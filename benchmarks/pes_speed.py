@@ -2,7 +2,7 @@
 
     python benchmarks/pes_peers.py --install     # once: an environment for BoTorch beside this file
     python benchmarks/pes_speed.py               # about 10 minutes
-    python benchmarks/pes_speed.py --quick       # two inputs, 10 points, and no truth
+    python benchmarks/pes_speed.py --smallest    # two inputs, 10 points, and no truth
 
 Points are uniform in the unit cube, outputs from a GP with an ExpQuad kernel, output variance 1, noise variance 1e-6
 and squared lengthscales 0.1 (two inputs) or 0.5 (six), all known. Fifty maximisers of our sample paths are given to
@@ -28,7 +28,7 @@ import time
 from itertools import product
 
 import numpy as np
-from _report import BLUE, ORANGE, parser, quartiles, show, table, target, write
+from _report import BLUE, ORANGE, panels, parser, quartiles, show, table_of, target, write
 from pes_peers import Peer, is_installed
 from scipy.stats import spearmanr
 
@@ -74,7 +74,7 @@ def cpu_seconds(function, repeats: int) -> list[float]:
     return seconds
 
 
-def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
+def run(D: int, n: int, peer: Peer | None, with_truth: bool) -> dict:
     X, y, gpm = draw(D, n)
     criterion = Pes(Domain(np.zeros(D), np.ones(D)), n_optima=N_OPTIMA, random_seed=0)
     [optima] = criterion.prepare(POINT, model=gpm).optima
@@ -84,7 +84,6 @@ def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
         **{"X": X.tolist(), "y": y.tolist(), "lengthscale": float(LENGTHSCALES[D]), "outputscale": 1.0, "noise": NOISE},
         **{"places": optima.maxima.X.tolist(), "heights": optima.maxima.values.tolist(), "methods": ["qPES"]},
     }
-    theirs = peer("score", candidates=candidates.tolist(), repeats=PEER_REPEATS, **given)["qPES"]
 
     def ask() -> None:
         seeds.append(len(seeds))
@@ -96,6 +95,9 @@ def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
         "ask": quartiles(cpu_seconds(ask, ASKS)),
         "on_boundary": float((~optima.maxima.free).any(1).mean()),
     }
+    if peer is None:
+        return result
+    theirs = peer("score", candidates=candidates.tolist(), repeats=PEER_REPEATS, **given)["qPES"]
     if "error" in theirs:
         return result | {"botorch_error": theirs["error"]}
     values = np.array(theirs["values"])
@@ -108,7 +110,7 @@ def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
         "spearman_with_each_other": float(spearmanr(ours, values)[0]),
         "botorch_ask_seconds": asked.get("seconds"),
     }
-    if D == 2 and not quick:
+    if D == 2 and with_truth:
         truth = pma.active.pes_ground_truth(
             gpm, bounds=[(0.0, 1.0)] * 2, point=POINT, n_grid=GRID, draws=DRAWS, random_seed=2
         )
@@ -123,22 +125,17 @@ def run(D: int, n: int, peer: Peer, quick: bool) -> dict:
 
 
 def plot(results: dict):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
+    figure, axes = panels(1, 2, figsize=(9, 3.4), sharey=True)
     for ax, D in zip(axes, LENGTHSCALES, strict=True):
-        rows = {n: results[f"d = {D}, n = {n}"] for n in SIZES if f"d = {D}, n = {n}" in results}
-        for key, label, colour, style in (
+        for key, label, color, style in (
             ("botorch", "BoTorch qPES, x* given", ORANGE, "o-"),
             ("ours", "ours, x* given", BLUE, "o-"),
             ("ask", "ours, whole ask", BLUE, "s--"),
         ):
+            rows = {n: results.get(f"d = {D}, n = {n}", {}) for n in SIZES}
             found = {n: row[key]["median"] for n, row in rows.items() if key in row}
-            ax.plot(list(found), list(found.values()), style, color=colour, label=label)
-        ax.set_yscale("log")
-        ax.set_xlabel("points")
-        ax.set_title(f"{D} inputs", fontsize=9)
-        ax.spines[["top", "right"]].set_visible(False)
+            ax.plot(list(found), list(found.values()), style, color=color, label=label)
+        ax.set(yscale="log", xlabel="points", title=f"{D} inputs")
     axes[0].set_ylabel("CPU seconds")
     axes[0].legend(fontsize=8)
     return figure
@@ -147,42 +144,36 @@ def plot(results: dict):
 def main() -> None:
     command = parser(__doc__)
     arguments = command.parse_args()
-    if not is_installed():
-        command.error("BoTorch has no environment yet: python benchmarks/pes_peers.py --install")
-    peer = Peer()
-    cases = [(2, 10)] if arguments.quick else list(product(LENGTHSCALES, SIZES))
-    results = {f"d = {D}, n = {n}": run(D, n, peer, arguments.quick) for D, n in cases}
-    rows, targets = [], []
-    for (D, n), (name, row) in zip(cases, results.items(), strict=True):
-        truth = row.get("spearman_with_truth")
-        rows.append(
-            [
-                name,
-                show(row["ours"]),
-                show(row["botorch"]) if "botorch" in row else row["botorch_error"],
-                f"{row.get('ratio', np.nan):.0f}",
-                show(row["ask"]),
-                f"{row.get('botorch_ask_seconds') or np.nan:.1f} s",
-                f"{row.get('spearman_with_each_other', np.nan):.3f}",
-                f"{truth['ours']:.3f} / {truth['botorch']:.3f}" if truth else "",
-            ]
-        )
+    peer = Peer() if is_installed() else None
+    if peer is None:
+        missing = "BoTorch has no environment yet (python benchmarks/pes_peers.py --install)"
+        if not arguments.smallest:
+            command.error(missing)
+        print(f"{missing}: left out")
+    cases = [(2, 10)] if arguments.smallest else list(product(LENGTHSCALES, SIZES))
+    results, rows, targets = {}, [], []
+    for D, n in cases:
+        name = f"d = {D}, n = {n}"
+        results[name] = row = run(D, n, peer, not arguments.smallest)
+        times = {key: show(row[key]) if key in row else row.get("botorch_error") for key in ("ours", "botorch", "ask")}
+        others = ("ratio", "botorch_ask_seconds", "spearman_with_each_other")
+        rows.append({"": name, **times, **{key: row.get(key) for key in others}})
+        rows[-1] |= {f"with truth: {key}": value for key, value in row.get("spearman_with_truth", {}).items()}
         if "ratio" in row:
             targets.append(target(f"{name}: times faster, x* given", row["ratio"], ">=", SPEED_UP[D]))
         if (D, n) == (2, 50):
             targets.append(target(f"{name}: whole ask, CPU s", row["ask"]["median"], "<", 0.5))
-    table(
-        ("", "ours", "BoTorch", "ratio", "ask", "BoTorch's ask", "Spearman, both", "with truth, ours / BoTorch"), rows
-    )
+        table_of(rows[-1:])
     write(
         __doc__,
-        quick=arguments.quick,
+        quick=arguments.smallest,
         threads="one",
         targets=targets,
-        results={"botorch": peer("versions"), "cases": results},
+        results={"botorch": peer and peer("versions"), "cases": results},
         figure=plot(results),
     )
-    peer.close()
+    if peer:
+        peer.close()
 
 
 if __name__ == "__main__":

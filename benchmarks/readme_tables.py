@@ -1,4 +1,7 @@
-"""Write the tables of the README files from the JSON results: python benchmarks/readme_tables.py."""
+"""Write the tables of the README files from the JSON results: python benchmarks/readme_tables.py.
+
+Below each table stands which engine made the numbers, and from which commits.
+"""
 
 import json
 import re
@@ -21,8 +24,23 @@ PAGES = [folder / "README.md" for folder in (HERE.parent, HERE, *PAPERS)]
 PAPER, BAMS, PES = (folder / "results" for folder in PAPERS)
 
 
+# Who made the reports that the present block has read, by name.
+READ: dict[str, str] = {}
+
+
 def load(name: str, folder: Path = RESULTS) -> dict:
-    return json.loads((folder / f"{name}.json").read_text())
+    report = json.loads((folder / f"{name}.json").read_text())
+    engine, commits = report.get("engine", 0), report.get("commits", [])
+    by_commits = f", commits {', '.join(commits)}" if commits else ""
+    READ[Path(name).name] = f"Engine {engine}{by_commits}" if engine else "Engine 0 (before engines were numbered)"
+    return report
+
+
+def made_by() -> str:
+    """One line for a block; if its reports were made by several engines or commits, each is named."""
+    if len(makers := set(READ.values())) == 1:
+        return f"{makers.pop()}."
+    return " ".join(f"`{name}`: {maker}." for name, maker in READ.items())
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -46,20 +64,6 @@ def meats() -> str:
     return markdown(header, rows) + "\n\n" + note
 
 
-def mode_search() -> str:
-    rows = []
-    for family, row in load("mode_search")["results"]["table"].items():
-        n = row["n_problems"]
-        rows.append(
-            [
-                family,
-                *(f"{row[m]['solved']} / {n}" for m in ("default", "ladder", "plain L-BFGS")),
-                f"{row['default']['median_cpu_seconds']:.1f} ({row['default']['max_cpu_seconds']:.1f})",
-            ]
-        )
-    return markdown(["problem", "`fit_laplace`", "ladder", "L-BFGS, 12 starts", "CPU s, median (max)"], rows)
-
-
 def targets(*names: str) -> str:
     rows = []
     for name in names:
@@ -70,32 +74,7 @@ def targets(*names: str) -> str:
 
 
 def speed() -> str:
-    return targets("hessian", "scoring", "cold_start", "many_points")
-
-
-def structure() -> str:
-    return targets("bams_modes", "bams_scoring", "model_compilation", "evidence_accuracy")
-
-
-def mgp() -> str:
-    report = load("mgp_vs_trace")["results"]
-    names = {
-        "skl": "symmetrised KL, latent f",
-        "skl_mixture": "the same, exact mixture",
-        "skl_y": "symmetrised KL, observation",
-        "nll": "NLL on test points",
-    }
-    rows = [
-        [names[k], *(f"{c['mean']:.3f} ± {c['standard_error']:.3f}" for c in row.values())]
-        for k, row in report["table"].items()
-    ]
-    n = len(report["data_sets"])
-    ratio = sum(r["regret_ratio"] for r in report["data_sets"]) / n
-    note = (
-        f"Mean ± standard error over {n} data sets, nats. BALD's pick had {ratio:.2f} of the best true mutual "
-        "information in a pool of 300, on average."
-    )
-    return markdown(["", "MAP", "BBQ", "MGP"], rows) + "\n\n" + note
+    return targets("hessian", "cold_start", "many_points")
 
 
 def table1() -> str:
@@ -134,30 +113,6 @@ def table2() -> str:
         "floor that the true embedding leaves; *paper's protocol* refits from the previous mode and one prior draw."
     )
     return markdown(header, rows) + "\n\n" + note
-
-
-def decision() -> str:
-    results = load("decision_regret")["results"]
-    utility, cost = results["table"]["relative_utility"]["all"], results["table"]["cost"]
-    predictions = results["table"]["predictions"]["all"]["skl"]
-    labels = {
-        "random": "random",
-        "uncertainty": "uncertainty sampling",
-        "mgp f": "BALD, marginal GP, latent",
-        "mgp": "BALD, marginal GP",
-        "modes": "BALD over modes",
-        "cubature": "BALD over cubature points",
-        "draws": "BALD over posterior draws",
-        "trace 60": "60 further MCMC draws",
-    }
-    rows = []
-    for name, label in labels.items():
-        u = utility[name]
-        price = f"{cost[name]['steady']['median']:.0f}" if name in cost else ""
-        skl = f"{predictions[name]['median']:.3f}" if name in predictions else ""
-        rows.append([label, f"{u['mean']:.2f} ± {u['standard_error']:.2f}", price, skl])
-    header = ["pick by", "relative utility", "cost, plain predictions", "latent SKL of its predictions, median"]
-    return markdown(header, rows) + f"\n\nMean ± standard error over {utility['mgp']['n']} problems."
 
 
 def check_regret() -> str:
@@ -348,7 +303,7 @@ def botorch() -> str:
 
 
 def embeddings() -> str:
-    return targets("large_d", "box_search", "embedding_dimension")
+    return targets("large_d", "embedding_dimension")
 
 
 def plus_minus(cell: dict | None, form: str = ".2f") -> str:
@@ -440,7 +395,7 @@ def peers() -> str:
 
 
 def optimum() -> str:
-    return targets("ep_accuracy", "pes_speed")
+    return targets("pes_speed")
 
 
 def outside_optimum() -> str:
@@ -520,7 +475,6 @@ TABLES = (
     *(
         meats,
         table2,
-        decision,
         check_regret,
         materials,
         many_inputs,
@@ -535,12 +489,10 @@ TABLES = (
         scale_out,
         botorch,
         embeddings,
-        mode_search,
         speed,
-        mgp,
         table1,
     ),
-    *(structure, synthetic, figure2, bams_table1, peers),
+    *(synthetic, figure2, bams_table1, peers),
     *(optimum, outside_optimum, pes_figure1, pes_figure2, pes_figure3, pes_figure4),
 )
 
@@ -552,7 +504,8 @@ def main() -> None:
             marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
             if marks[0] not in text:
                 continue
-            block = f"{marks[0]}\n{table()}\n{marks[1]}"
+            READ.clear()
+            block = f"{marks[0]}\n{table()}\n\n{made_by()}\n{marks[1]}"
             text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
         page.write_text(text)
 

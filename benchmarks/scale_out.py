@@ -2,7 +2,8 @@
 
 What do ten million candidates cost, as a dask array, in memory and time?
 
-    python benchmarks/scale_out.py [--quick]
+    python benchmarks/scale_out.py              # 4 minutes; needs dask and distributed
+    python benchmarks/scale_out.py --smallest   # a hundredth of the candidates
 
 BALD of a GP with n = 50 and D = 3 over uniform candidates, made lazily in blocks of 100,000, and the best of them:
 with dask's threads, with a cluster of two processes, and as one array in memory. Each case has a process of its own,
@@ -72,7 +73,7 @@ def clocked(work, peak_before: int) -> dict:
 def run_lazy(n_candidates: int) -> dict:
     import dask
 
-    from pymc_active.criteria import bald
+    from pymc_active.active import bald
 
     fit = make_fit()
     bald(fit, make_pool(1000)).compute(scheduler="threads")
@@ -85,7 +86,7 @@ def run_array(n_candidates: int) -> dict:
     """All candidates and scores in memory; also whether these are the bits of the lazy ones."""
     import numpy as np
 
-    from pymc_active.criteria import bald
+    from pymc_active.active import bald
 
     fit = make_fit()
     bald(fit, make_pool(1000)).compute(scheduler="threads")
@@ -139,7 +140,7 @@ def run_cluster(n_candidates: int) -> dict:
     }
 
 
-def run_fits() -> dict:
+def run_fits(n_restarts: int) -> dict:
     """One fit of four models here, in a cluster, in one whose worker is killed, and in processes of which one is."""
     import signal
     import threading
@@ -157,7 +158,7 @@ def run_fits() -> dict:
     def fits(executor=None):
         models = {k: pma.composite_gp(X, y, k) for k in ("SE", "SE[0] * SE[1]", "PER[0] + SE", "RQ * LIN[1]")}
         start = time.perf_counter()
-        found = fit_laplace_models(models, n_restarts=20, random_seed=3, executor=executor, progressbar=False)
+        found = fit_laplace_models(models, n_restarts=n_restarts, random_seed=3, executor=executor, progressbar=False)
         return time.perf_counter() - start, {k: (f.theta.tobytes(), f.hessian.tobytes()) for k, f in found.items()}
 
     def killing(pid, after):
@@ -194,25 +195,17 @@ def run_fits() -> dict:
     return rows
 
 
-def draw(results: dict):
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
-    styles = {"array in memory": (_report.GREY, "s"), "lazy, threads": (_report.BLUE, "o")}
+def draw(pools: dict):
+    figure, (left, right) = _report.panels(1, 2, figsize=(10, 3.6))
     for axes, quantity, unit in ((left, "peak_bytes", MB), (right, "seconds", 1)):
-        for name, (color, marker) in styles.items():
-            rows = results["pools"][name]
-            sizes = [int(n) for n in rows]
-            axes.loglog(sizes, [row[quantity] / unit for row in rows.values()], marker=marker, color=color, label=name)
+        for name, color in (("array in memory", _report.GREY), ("lazy, threads", _report.BLUE)):
+            sizes = list(map(int, pools[name]))
+            axes.loglog(sizes, [row[quantity] / unit for row in pools[name].values()], "o-", color=color, label=name)
         axes.set_xlabel("candidates")
-        axes.spines[["top", "right"]].set_visible(False)
-    sizes = [int(n) for n in results["pools"]["array in memory"]]
     left.loglog(sizes, [8 * D * n / MB for n in sizes], ":", color="black", label="the candidates themselves")
     left.set_ylabel("peak memory beyond the fit's, MB")
     right.set_ylabel("time to the best candidate, s")
-    left.legend(frameon=False)
-    figure.suptitle(f"BALD with n = {N}, D = {D}; lazy in blocks of {BLOCK:,}")
-    figure.tight_layout()
+    left.legend()
     return figure
 
 
@@ -223,7 +216,7 @@ def main() -> None:
         run = {"lazy": run_lazy, "array": run_array, "cluster": run_cluster, "fits": run_fits}[case.pop("measure")]
         print(json.dumps(run(**case)))
         return
-    sizes = SIZES[:2] if arguments.quick else SIZES
+    sizes = [n // 100 for n in SIZES] if arguments.smallest else SIZES
     environment = {"OMP_NUM_THREADS": "1"}
 
     def child(measure, **case):
@@ -233,18 +226,20 @@ def main() -> None:
         name: {str(n): child(measure, n_candidates=n) for n in sizes}
         for name, measure in (("lazy, threads", "lazy"), ("array in memory", "array"))
     }
-    million = str(SIZES[1])
-    pools["lazy, cluster"] = {million: child("cluster", n_candidates=SIZES[1])}
-    fits = child("fits")
+    middle = str(sizes[1])
+    pools["lazy, cluster"] = {middle: child("cluster", n_candidates=sizes[1])}
+    fits = child("fits", n_restarts=1 if arguments.smallest else 20)
     rows, targets = [], []
     for name, cases in pools.items():
         for n, r in cases.items():
             rows.append((name, f"{int(n):,}", f"{r['seconds']:.1f} s", f"{r['peak_bytes'] / MB:.0f} MB", r["best_row"]))
             same = r["best_row"] == pools["array in memory"][n]["best_row"]
             targets.append(_report.target(f"best of {n} is that of the array, {name}", same, ">=", 1))
-    growth = (pools["lazy, threads"][str(sizes[-1])]["peak_bytes"] - pools["lazy, threads"][million]["peak_bytes"]) / MB
-    targets.append(_report.target("growth of the lazy peak beyond a million (MB)", growth, "<", LARGEST_GROWTH))
-    equal = pools["array in memory"][million]["blocks_alone_are_equal"]
+    growth = (pools["lazy, threads"][str(sizes[-1])]["peak_bytes"] - pools["lazy, threads"][middle]["peak_bytes"]) / MB
+    targets.append(
+        _report.target(f"growth of the lazy peak beyond {int(middle):,} candidates (MB)", growth, "<", LARGEST_GROWTH)
+    )
+    equal = pools["array in memory"][middle]["blocks_alone_are_equal"]
     targets.append(_report.target("blocks have the bits of their rows alone", equal, ">=", 1))
     for name, r in fits.items():
         targets.append(_report.target(f"fits are equal, bit for bit: {name}", r["equal"], ">=", 1))
@@ -252,11 +247,11 @@ def main() -> None:
     _report.table(("fits of four models", "time"), [(name, f"{r['seconds']:.2f} s") for name, r in fits.items()])
     _report.write(
         __doc__,
-        quick=arguments.quick,
+        quick=arguments.smallest,
         threads="BLAS 1; two threads or processes of dask",
         targets=targets,
         results={"pools": pools, "fits": fits, "block": BLOCK},
-        figure=draw({"pools": pools}),
+        figure=draw(pools),
     )
 
 

@@ -1,8 +1,8 @@
 """How does our compositional kernel search compare with its peers?
 
-    python benchmarks/structure_peers.py --install --python3.10 PATH    # once: their environments beside this file
-    python benchmarks/structure_peers.py --max-minutes 60               # goes on where it stopped
-    python benchmarks/structure_peers.py --report                       # only summarise what is stored
+    python benchmarks/structure_peers.py --install PYTHON3.10   # once: the peers' environments beside this file
+    python benchmarks/structure_peers.py --minutes 60           # goes on where it stopped; without peers ours only
+    python benchmarks/structure_peers.py --smallest             # seconds; ours
 
 Eight problems, five methods (two of them ours, from one search), three seeds of each method; the data are the same for
 all methods and seeds, so that the range over seeds is that of the searches alone. Some three hours of CPU time, most of
@@ -47,6 +47,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -131,7 +132,7 @@ def problems() -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
-def run_ours(data: dict, seed: int) -> dict:
+def run_ours(data: dict, seed: int, depth: int = DEPTH) -> dict:
     import pymc_active as pma
 
     # Names are loaded when they are first used.
@@ -139,7 +140,7 @@ def run_ours(data: dict, seed: int) -> dict:
 
     def run():
         found = pma.search.compositional_kernel_search(
-            data["x"][:, None], data["y"], bases=BASES, depth=DEPTH, random_seed=seed, progressbar=False
+            data["x"][:, None], data["y"], bases=BASES, depth=depth, random_seed=seed, progressbar=False
         )
         parts = {"ours": pma.predict(found.best, data["x_test"][:, None])}
         searched = time.process_time()
@@ -252,7 +253,7 @@ def run_child(arguments: dict) -> None:
     warnings.filterwarnings("ignore")
     data = dict(np.load(arguments["data"]))
     with contextlib.redirect_stdout(io.StringIO()):
-        result = globals()[f"run_{arguments['method']}"](data, arguments["seed"])
+        result = globals()[f"run_{arguments['method']}"](data, arguments["seed"], **arguments["how"])
     print(json.dumps(result))
 
 
@@ -286,12 +287,14 @@ def score(mixture: list, y: np.ndarray) -> dict:
     }
 
 
-def record(row: str, method: str, repeat: int) -> dict:
-    """Scores of a method's predictions by name, or why there are none."""
+def record(row: str, method: str, repeat: int, **how: int) -> dict | None:
+    """Scores of a method's predictions by name, or why there are none; None without its environment."""
     import resource
 
     from _report import ONE_XLA_THREAD, child
 
+    if not Path(python(method)).exists():
+        return None
     data = problems()[row]
     # It spreads its particles over devices, one each.
     devices = f"--xla_force_host_platform_device_count={PARTICLES}"
@@ -299,7 +302,7 @@ def record(row: str, method: str, repeat: int) -> dict:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "executable", python(method)):
         path = f"{folder}/data.npz"
         np.savez(path, **data)
-        arguments = {"data": path, "method": method, "seed": repeat}
+        arguments = {"data": path, "method": method, "seed": repeat, "how": how}
         try:
             result = child(arguments, threads=1, environment={"XLA_FLAGS": f"{devices} {ONE_XLA_THREAD}"})
         except RuntimeError as error:
@@ -368,131 +371,82 @@ def over_seeds(cell: dict, key: str, form: str) -> str:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-    from _report import BLUE, ORANGE
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import LogLocator, NullFormatter
+    from _report import panels
 
-    names = [name for name in NAMES if name != "truth"]
-    colors = dict(zip(names, (BLUE, "#7fb2dd", ORANGE, "#b5651d", "#7a5195"), strict=True))
-    markers = dict(zip(names, "osDv^", strict=True))
-    figure, axes = plt.subplots(1, 3, figsize=(12, 0.85 * len(summary) + 1.4), sharey=True, layout="constrained")
-    panels = ("nll", "rmse", "cpu_seconds")
-    for i, cells in enumerate(summary.values()):
-        for ax, key in zip(axes, panels, strict=True):
-            for k, name in enumerate(names):
-                cell, y = cells.get(name, {}), i + 0.15 * (k - 2)
-                if key not in cell:
-                    continue
-                ax.plot([cell[key]["lowest"], cell[key]["highest"]], [y, y], color=colors[name], lw=2, alpha=0.6)
+    names = [name for name in NAMES if name != "truth" and any(name in cells for cells in summary.values())]
+    figure, axes = panels(1, 3, figsize=(12, 0.85 * len(summary) + 1.4), sharey=True)
+    for ax, key in zip(axes, ("nll", "rmse", "cpu_seconds"), strict=True):
+        for k, name in enumerate(names):
+            there = [(i + 0.15 * (k - 2), c[name]) for i, c in enumerate(summary.values()) if key in c.get(name, {})]
+            for y, cell in there:
+                ax.plot([cell[key]["lowest"], cell[key]["highest"]], [y, y], color=f"C{k}", lw=2, alpha=0.6)
                 # Time is known, or how long it was allowed, where there is nothing to score.
-                face = colors[name] if cell["finished"] else "none"
-                ax.plot(cell[key]["median"], y, marker=markers[name], ms=6, color=colors[name], mfc=face)
+                face = f"C{k}" if cell["finished"] else "none"
+                label = NAMES[name] if (y, cell) == there[0] and key == "nll" else None
+                ax.plot(cell[key]["median"], y, "osDv^"[k], color=f"C{k}", mfc=face, label=label)
+        for i, cells in enumerate(summary.values()):
             if key in cells.get("truth", {}):
-                ax.plot([cells["truth"][key]["median"]] * 2, [i - 0.42, i + 0.42], color="black", lw=1.2)
+                ax.plot([cells["truth"][key]["median"]] * 2, [i - 0.4, i + 0.4], color="black", lw=1.2)
+        ax.grid(axis="x", lw=0.3)
     axes[0].set_yticks(range(len(summary)), list(summary))
     axes[0].set_ylim(len(summary) - 0.5, -0.5)
     axes[0].set_xscale("symlog", linthresh=2, linscale=2)
-    ticks = [-2, -1, 0, 1, 2, 5, 10, 20, 50, 100, 1000]
-    axes[0].set_xticks(ticks, list(map(str, ticks)), minor=False)
-    low, high = axes[0].dataLim.intervalx
-    axes[0].set_xlim(low - max(0.3, -0.2 * low), high + max(0.3, 0.2 * high))
     axes[0].set_xlabel("test NLL, nats a point (standardised y)")
-    axes[1].set_xlabel("test RMSE, sd of the training data")
-    axes[2].set_xlabel(f"CPU seconds, one thread (open: all ended at {CPU_SECONDS})")
-    for ax in axes[1:]:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter(NullFormatter())
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="x", lw=0.3)
-        for i in range(1, len(summary)):
-            ax.axhline(i - 0.5, color="0.8", lw=0.6)
-    shown = [name for name in names if any(name in cells for cells in summary.values())]
-    handles = [Line2D([], [], color=colors[n], marker=markers[n], lw=2, label=NAMES[n]) for n in shown]
-    handles.append(Line2D([], [], color="black", lw=1.2, label="truth"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(NAMES), frameon=False)
+    axes[1].set(xscale="log", xlabel="test RMSE, sd of the training data")
+    axes[2].set(xscale="log", xlabel=f"CPU seconds, one thread (open: all ended at {CPU_SECONDS})")
+    # Black lines are the truth.
+    figure.legend(loc="outside lower center", ncols=len(NAMES))
     return figure
 
 
-def report(records: dict) -> None:
-    from _report import table, write
+def report(path: Path, engine: int | None = None) -> None:
+    from _records import load
+    from _report import table_of, write
 
+    records = load(path, engine)
     summary = summarise(records)
-    table(
-        ("problem", "method", "finished", "NLL", "RMSE", "in 95 %", "CPU s", "kernels"),
-        [
-            (
-                row,
-                NAMES[name],
-                f"{cell['finished']} of {cell['runs']}" if "runs" in cell else "",
-                over_seeds(cell, "nll", ".2f"),
-                over_seeds(cell, "rmse", ".3f"),
-                over_seeds(cell, "coverage_95", ".2f"),
-                over_seeds(cell, "cpu_seconds", ".0f"),
-                "; ".join(dict.fromkeys(cell.get("expressions", []))),
-            )
-            for row, cells in summary.items()
-            for name, cell in cells.items()
-        ],
-    )
+    forms = {"nll": ".2f", "rmse": ".3f", "coverage_95": ".2f", "cpu_seconds": ".0f"}
+    table_of([
+        {
+            "problem": row,
+            "method": NAMES[name],
+            "finished": f"{cell['finished']} of {cell['runs']}" if "runs" in cell else "",
+            **{key: over_seeds(cell, key, form) for key, form in forms.items()},
+            "kernels": "; ".join(dict.fromkeys(cell.get("expressions", []))),
+        }
+        for row, cells in summary.items()
+        for name, cell in cells.items()
+    ])  # fmt: skip
+    found = {name for cells in summary.values() for name in cells}
+    not_run = [*(NAMES[m] for m in METHODS if m not in found), *(row for row in problems() if row not in summary)]
     write(
         __doc__,
-        quick=False,
         threads="one, on one CPU",
         targets=[],
         results={
             "requirements": REQUIREMENTS,
-            "names": {n: label for n, label in NAMES.items() if any(n in cells for cells in summary.values())},
+            "names": {name: label for name, label in NAMES.items() if name in found},
             "limit_cpu_seconds": CPU_SECONDS,
             "noise_sd_of_the_series": NOISE,
-            "source_of_ours": sorted({one["source"] for (_, method, _), one in records.items() if method == "ours"}),
             "nll_less_ours": nll_less_ours(summary),
-            "not_run": [
-                *(NAMES[method] for method in METHODS if not any(method in cells for cells in summary.values())),
-                *(row for row in problems() if row not in summary),
-            ],
+            "not_run": not_run,
             "problems": summary,
         },
         figure=plot(summary),
+        records=records.values(),
     )
 
 
-def main() -> None:
-    # The peers' children read only what is above: the report needs a newer Python than GPy-ABCD has.
+if __name__ == "__main__":
+    # The peers' children read only what is above: the rest needs a newer Python than GPy-ABCD has.
     if "--child" in sys.argv:
         run_child(json.loads(sys.argv[sys.argv.index("--child") + 1]))
-        return
-    import argparse
+    elif "--install" in sys.argv:
+        install(sys.argv[-1])
+    else:
+        from _records import main
 
-    from _records import RESULTS, fill, load
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--install", action="store_true", help="make the environments for the peers")
-    parser.add_argument("--python3.10", dest="old_python", default="python3.10", help="interpreter for GPy-ABCD")
-    parser.add_argument("--rows", default="", help="those whose names contain one of these, separated by semicolons")
-    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="seeds of each method")
-    parser.add_argument("--max-minutes", type=float, default=np.inf, help="start no record after this long")
-    parser.add_argument("--report", action="store_true", help="only summarise what is stored")
-    arguments = parser.parse_args()
-    if arguments.install:
-        install(arguments.old_python)
-        return
-    methods = arguments.methods.split(",")
-    if unknown := set(methods) - set(METHODS):
-        parser.error(f"no method {sorted(unknown)}; choose from {', '.join(METHODS)}")
-    path = RESULTS / "structure_peers.jsonl"
-    if not arguments.report:
-        if not all(Path(python(method)).exists() for method in methods):
-            parser.error("the peers have no environments yet: run with --install first")
-        rows = [name for name in problems() if any(part in name for part in arguments.rows.split(";"))]
-        keys = [(row, method, repeat) for repeat in range(arguments.repeats) for method in methods for row in rows]
-        fill(path, iter(keys), record, arguments.max_minutes)
-    report(load(path))
-
-
-if __name__ == "__main__":
-    main()
+        keys = [(row, method, repeat) for repeat in range(REPEATS) for method in METHODS for row in problems()]
+        row = f"{next(iter(SERIES))}, ahead"
+        small = {(row, method, 0): partial(record, row, method, 0, depth=1) for method in METHODS[:1]}
+        main(__doc__, "structure_peers.jsonl", keys, record, report, small)

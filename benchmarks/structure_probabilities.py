@@ -1,7 +1,7 @@
 """Are the probabilities of kernels that a search returns calibrated?
 
-    python benchmarks/structure_probabilities.py --minutes 20   # makes missing records for so long; resumable
-    python benchmarks/structure_probabilities.py                # table, JSON and picture from the records
+    python benchmarks/structure_probabilities.py --minutes 20   # goes on where it stopped; then table and picture
+    python benchmarks/structure_probabilities.py --smallest     # seconds
 
 Series of 40 points are drawn from the prior of the search itself: a kernel of at most two (or three) base kernels with
 the default probability, its hyperparameters from the default priors, x uniform in [0, 1]. The search is the default
@@ -10,17 +10,21 @@ has on average the probability that a draw from the result would have, and of th
 0.8, eight of ten do.
 """
 
-import argparse
 import os
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import _records
-import _report
-import numpy as np
+from functools import partial
 
-PATH = _records.RESULTS / "structure_probabilities.jsonl"
+import numpy as np
+from _records import load, main
+from _report import BLUE, panels, table_of, write
+
+import pymc_active as pma
+from pymc_active.kernels import parse
+from pymc_active.kernels.expressions import base_kernels, is_redundant
+
 BASES = ("SE", "PER", "LIN", "RQ", "STEP")
 ROWS = {"at most two base kernels": (2, 85), "at most three": (3, 60)}
 COST = 1 + np.log(len(BASES))
@@ -29,8 +33,6 @@ EDGES = (0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1)
 
 def kernels(depth):
     """Every kernel of at most so many base kernels, and the constant one; with their prior probabilities."""
-    from pymc_active.kernels import parse
-    from pymc_active.kernels.expressions import base_kernels, is_redundant
 
     def idle(kernel):
         # Series have the constant mean that the search has by default.
@@ -46,12 +48,8 @@ def kernels(depth):
     return found, weight / weight.sum()
 
 
-def run(row, method, repeat):
-    import pymc_active as pma
-    from pymc_active.kernels import parse
-    from pymc_active.kernels.expressions import base_kernels
-
-    depth, _ = ROWS[row]
+def record(row, method, repeat, depth=None):
+    depth = depth or ROWS[row][0]
     rng = np.random.default_rng([depth, repeat])
     found, weight = kernels(depth)
     true = found[rng.choice(len(found), p=weight)]
@@ -62,14 +60,9 @@ def run(row, method, repeat):
     y = factor.L @ rng.normal(size=40) - factor.residual
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pma.ActiveWarning)
+        scales = {"x_scale": (0.0, 1.0), "y_scale": (0.0, 1.0)}
         result = pma.search.compositional_kernel_search(
-            x,
-            y,
-            depth=depth,
-            x_scale=(0.0, 1.0),
-            y_scale=(0.0, 1.0),
-            random_seed=repeat,
-            progressbar=False,
+            x, y, depth=depth, random_seed=repeat, progressbar=False, **scales
         )
     p = result.table.probability.to_series().fillna(0.0)
     right = np.array([parse(label) == true for label in p.index])
@@ -103,58 +96,32 @@ def summary(records):
 
 
 def draw(results):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(results), figsize=(4.2 * len(results), 4.2), squeeze=False)
+    figure, axes = panels(1, len(results), figsize=(4.2 * len(results), 4.2), squeeze=False)
     for ax, (row, result) in zip(axes[0], results.items(), strict=True):
         ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
         for one in result["contains"]:
             error = np.sqrt(max(one["said"] * (1 - one["said"]), 1e-4) / one["count"])
-            ax.errorbar(one["said"], one["true"], 2 * error, fmt="o", color=_report.BLUE, ms=5)
+            ax.errorbar(one["said"], one["true"], 2 * error, fmt="o", color=BLUE, ms=5)
             ax.annotate(f" {one['count']}", (one["said"], one["true"]), fontsize=8, color="0.4", va="top")
         ax.set(xlabel="probability of a base kernel, as said", ylabel="share of the series that have it", title=row)
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.06, 1.06))
-    figure.tight_layout()
     return figure
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=0.0)
-    minutes = parser.parse_args().minutes
-    keys = (
-        (row, "search", i) for i in range(max(n for _, n in ROWS.values())) for row, (_, n) in ROWS.items() if i < n
-    )
-    if minutes:
-        _records.fill(PATH, keys, run, minutes)
-        return
-    records = list(_records.load(PATH).values())
-    results = {row: summary([r for r in records if r["row"] == row]) for row in ROWS}
-    head = ("prior", "series", "best: said", "right", "true kernel: has", "would have", "kernels", "CPU s")
-    _report.table(
-        head,
-        [
-            (
-                row,
-                r["count"],
-                f"{r['probability']:.2f}",
-                f"{r['right']:.2f} ± {r['standard_error']:.2f}",
-                f"{r['of_true']:.2f}",
-                f"{r['expected_of_true']:.2f}",
-                f"{r['n_kernels']:.0f}",
-                f"{r['cpu_seconds']:.1f}",
-            )
-            for row, r in results.items()
-        ],
-    )
+def report(path, engine=None):
+    records = load(path, engine)
+    by_row = {row: [r for r in records.values() if r["row"] == row] for row in ROWS}
+    results = {row: summary(some) for row, some in by_row.items() if some}
+    table_of([{"prior": row} | {k: v for k, v in r.items() if k != "contains"} for row, r in results.items()])
     for row, r in results.items():
         print(f"\nProbability of a base kernel, {row}:")
-        _report.table(
-            ("said", "true", "statements"),
-            [(f"{b['said']:.2f}", f"{b['true']:.2f}", b["count"]) for b in r["contains"]],
-        )
-    _report.write(__doc__, quick=False, threads="1", targets=[], results=results, figure=draw(results))
+        table_of(r["contains"])
+    write(__doc__, threads="1", targets=[], results=results, figure=draw(results), records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    most = max(n for _, n in ROWS.values())
+    keys = [(row, "search", i) for i in range(most) for row, (_, n) in ROWS.items() if i < n]
+    row = next(iter(ROWS))
+    small = {(row, "search", i): partial(record, row, "search", i, depth=1) for i in range(2)}
+    main(__doc__, "structure_probabilities.jsonl", keys, record, report, small)

@@ -15,7 +15,7 @@ PAPERS = ("paper_mgp", "paper_bams", "paper_pes", "paper_hds")
 COMMANDS = ("suggest", "report")
 
 # The README of each paper's experiments is a page of its own below the page of all benchmarks.
-BELOW = "\n```{toctree}\n:hidden:\n\n" + "\n".join(PAPERS) + "\n```\n"
+BELOW = "\n```{toctree}\n:hidden:\n\n" + "\n".join((*PAPERS, "answered")) + "\n```\n"
 
 
 def setup(app):
@@ -27,6 +27,7 @@ def setup(app):
 def gather():
     write("notebooks", {path.name: path.read_text() for path in sorted((ROOT / "notebooks").glob("*.ipynb"))})
     pages = {f"{paper}.md": benchmark_page(f"benchmarks/{paper}/README.md") for paper in PAPERS}
+    pages["answered.md"] = benchmark_page("benchmarks/answered.md")
     write("benchmarks", {"index.md": benchmark_page("benchmarks/README.md") + BELOW, **pages})
     write("command_line", {f"{command}.txt": help_of(command) for command in COMMANDS})
 

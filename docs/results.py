@@ -19,10 +19,6 @@ def records(name):
     return [json.loads(line) for line in (BENCHMARKS / f"{name}.jsonl").read_text().splitlines()]
 
 
-def targets(name):
-    return load(name)["targets"]
-
-
 def marked(page, name):
     """A table that benchmarks/readme_tables.py wrote between its marks in a README; tests/test_docs.py compares."""
     found = re.search(f"<!-- {name} -->\n(.*?)\n<!-- end {name} -->", (ROOT / page).read_text(), flags=re.DOTALL)
@@ -34,32 +30,6 @@ def marked(page, name):
 def markdown(header, rows):
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def decisions():
-    """Relative utility by problem and method."""
-    results = load("results/decision_regret")["results"]["table"]
-    shown = {
-        "random": "random",
-        "uncertainty": "uncertainty",
-        "mgp": "BALD, `mgp`",
-        "mgp f": "latent",
-        "modes": "`modes`",
-        "cubature": "`cubature`",
-        "draws": "`draws`",
-    }
-    rows = [
-        ["**all**" if family == "all" else family, *(f"{cells[method]['mean']:.2f}" for method in shown)]
-        for family, cells in results["relative_utility"].items()
-    ]
-    return {
-        "by_problem": markdown(["problem", *shown.values()], rows),
-        "n_problems": load("results/decision_regret")["results"]["n_problems"],
-        **{
-            method.replace(" ", "_"): f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}"
-            for method, cell in results["relative_utility"]["all"].items()
-        },
-    }
 
 
 def decided():
@@ -118,45 +88,6 @@ def calibration():
     }
 
 
-def laplace():
-    report = load("results/mgp_vs_trace")
-    shapes = sorted(row["pareto_k"] for row in report["results"]["data_sets"])
-    table, ratio = report["results"]["table"], report["targets"][0]["value"]
-    return {
-        "n_data_sets": len(shapes),
-        "above": sum(shape > 0.7 for shape in shapes),
-        "smallest_k": f"{shapes[0]:.2f}",
-        "largest_k": f"{shapes[-1]:.2f}",
-        "mgp_over_bbq": f"{ratio:.2f}",
-        "skl_y": {method: f"{cell['mean']:.3f}" for method, cell in table["skl_y"].items()},
-        "skl": {method: f"{cell['mean']:.3f}" for method, cell in table["skl"].items()},
-    }
-
-
-def evidence():
-    results = load("results/evidence_accuracy")["results"]
-
-    def cell(r):
-        if r is None:
-            return ""
-        if r["effective_sample_size"] < 50:
-            return f"unknown ({r['pareto_k']:.2f})"
-        return f"{r['difference']:+.2f} ± {r['standard_error']:.2f} ({r['pareto_k']:.2f})"
-
-    by_model = [{r["model"]: r for r in column} for column in results.values()]
-    rows = [[f"`{model}`", *(cell(column.get(model)) for column in by_model)] for model in by_model[0]]
-    quadrature = {
-        target["what"].partition("D = ")[2]: f"{target['value']:.2f}"
-        for target in targets("results/embedding_dimension")
-        if "quadrature" in target["what"]
-    }
-    return {
-        "table": markdown(["kernel", *(f"n = {n}" for n in results)], rows),
-        "one_component": quadrature["2, d = 1 (nats)"],
-        "two_components": quadrature["2, d = 2 (nats)"],
-    }
-
-
 def designs():
     """RMSE of each design in the experiments of Garnett et al., where all of them were made."""
     shown = {
@@ -183,24 +114,6 @@ def designs():
             cells.append(f"{sum(curve) / len(curve):.3g} / {sum(final) / len(final):.3g}")
         rows.append([row, str(len(repeats)), *cells])
     return markdown(["problem", "repeats", *shown.values()], rows)
-
-
-def propagation():
-    """How many maximisers have right moments under expectation propagation, and under quasi-random draws."""
-    rows = []
-    for n_inputs, cells in load("results/ep_accuracy")["results"].items():
-        row = [n_inputs, str(len(cells))]
-        for method in ("ep", "sampled"):
-            right = sum(
-                max(map(abs, cell[method]["mean_errors"])) <= 0.05
-                and max(map(abs, cell[method]["variance_errors"])) <= 0.05
-                for cell in cells
-            )
-            worst = max(abs(error) for cell in cells for error in cell[method]["variance_errors"])
-            row += [f"{right / len(cells):.0%}", f"{worst:.0%}"]
-        rows.append(row)
-    header = ["inputs", "maximisers", "EP right", "worst variance", "draws right", "worst variance"]
-    return markdown(header, rows)
 
 
 def scales_of_hds():
@@ -346,12 +259,8 @@ NUMBERS = {
     "asking": asking(),
     "calibration": calibration(),
     "decided": decided(),
-    "decision": decisions(),
-    "laplace": laplace(),
-    "evidence": evidence(),
     "few_points": few_points(),
     "designs": designs(),
-    "propagation": propagation(),
     "bams": bams(),
     "hds": hds(),
     "many_points": many_points(),
@@ -364,10 +273,7 @@ NUMBERS = {
         for name, page in {
             "outside_optimum": "README.md",
             "meats": "benchmarks/README.md",
-            "mode_search": "benchmarks/README.md",
-            "decision": "benchmarks/README.md",
             "botorch": "benchmarks/README.md",
-            "mgp": "benchmarks/paper_mgp/README.md",
             "table1": "benchmarks/paper_mgp/README.md",
             "synthetic": "benchmarks/paper_bams/README.md",
             "pes_figure1": "benchmarks/paper_pes/README.md",

@@ -1,6 +1,7 @@
 """The documentation: every public name has a place and says what it is, and the numbers are those of the results."""
 
 import inspect
+import json
 import re
 import shutil
 import subprocess
@@ -86,6 +87,18 @@ def test_tables_are_those_of_the_committed_results(script, tmp_path):
     for page in [Path("README.md"), *sorted(p.relative_to(ROOT) for p in ROOT.glob("benchmarks/**/README.md"))]:
         if ".venv" not in str(page):
             assert (tmp_path / page).read_text() == (ROOT / page).read_text(), f"run python benchmarks/{script}"
+
+
+def test_a_block_of_two_engines_says_which_report_is_of_which(tmp_path):
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns(".venv*", "*_parts"))
+    shutil.copy(ROOT / "README.md", tmp_path)
+    report = tmp_path / "benchmarks" / "results" / "many_points.json"
+    found = json.loads(report.read_text()) | {"engine": 7, "commits": ["abc", "def"]}
+    report.write_text(json.dumps(found))
+    subprocess.run([sys.executable, tmp_path / "benchmarks" / "readme_tables.py"], check=True)
+    block = (tmp_path / "benchmarks" / "README.md").read_text().partition("<!-- end speed -->")[0].splitlines()[-1]
+    assert "`many_points`: Engine 7, commits abc, def." in block
+    assert "`hessian`: Engine 0" in block
 
 
 def test_the_citation_is_of_this_version():

@@ -1,30 +1,32 @@
 """Is what ``check`` says of a fit by default right, on seventeen real data sets?
 
-    python benchmarks/outside/checks.py --data FOLDER --minutes 30   # makes missing records for so long; resumable
-    python benchmarks/outside/checks.py                              # table, JSON and picture from the records
+    python benchmarks/outside/checks.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/checks.py --smallest     # seconds
 
-Data sets of statsmodels and scikit-learn; ``yacht.csv`` and ``concrete.csv`` of ``FOLDER``, with four of R as Rdatasets
-writes them: ``mcycle.csv``, ``ToothGrowth.csv``, ``airquality.csv``, ``quakes.csv``. Two thirds of the complete rows,
-at most 100, make ``pma.fit(pma.ard_gp(X, y, bounds=...))``, whose bounds are the ranges of the table; at most 200
-others are predicted. ``pma.check(fit, X_new=..., y_new=...)`` compares with a longer run of the same method, and
-``pma.check(fit, trace, ...)`` with NUTS, another one: ``pma.sample``, 2 chains of 500 + 500. What the fit loses, in
-nats a point, should be the same by both, up to 0.05 nats, wherever NUTS has converged.
+Data sets of statsmodels and scikit-learn; ``yacht.csv`` and ``concrete.csv`` of the folder in ``PYMC_ACTIVE_DATA``,
+with four of R as Rdatasets writes them: ``mcycle.csv``, ``ToothGrowth.csv``, ``airquality.csv``, ``quakes.csv``. Two
+thirds of the complete rows, at most 100, make ``pma.fit(pma.ard_gp(X, y, bounds=...))``, whose bounds are the ranges of
+the table; at most 200 others are predicted. ``pma.check(fit, X_new=..., y_new=...)`` compares with a longer run of the
+same method, and ``pma.check(fit, trace, ...)`` with NUTS, another one: ``pma.sample``, 2 chains of 500 + 500. What the
+fit loses, in nats a point, should be the same by both, up to 0.05 nats, wherever NUTS has converged.
 """
 
 import os
-import sys
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import time
 import warnings
+from functools import partial
+from pathlib import Path
 
+import _above  # noqa: F401
 import numpy as np
 import pandas as pd
+from _records import load, main
+from _report import BLUE, ORANGE, panels, table_of, target, write
 
-PATH = Path(__file__).parent / "results" / "checks.jsonl"
+import pymc_active as pma
+
+# Its CSV files; tables without theirs are left out.
+DATA = os.environ.get("PYMC_ACTIVE_DATA", "no folder")
 OF_STATSMODELS = {
     "Nile": ("nile", ["year"], "volume"),
     "stackloss": ("stackloss", ["AIRFLOW", "WATERTEMP", "ACIDCONC"], "STACKLOSS"),
@@ -46,7 +48,7 @@ NAMES = (*OF_STATSMODELS, *OF_R, "diabetes", "linnerud", "yacht", "concrete")
 MOST_ROWS, MOST_TESTS = 100, 200
 
 
-def table(name, data):
+def table(name):
     """Inputs and outputs as pandas has them."""
     from sklearn import datasets
     from statsmodels import datasets as of_statsmodels
@@ -58,7 +60,7 @@ def table(name, data):
     if name in ("diabetes", "linnerud"):
         found = getattr(datasets, f"load_{name}")(as_frame=True)
         return found.data, found.target if name == "diabetes" else found.target["Waist"]
-    frame = pd.read_csv(Path(data) / f"{name}.csv")
+    frame = pd.read_csv(Path(DATA) / f"{name}.csv")
     if name in OF_R:
         inputs, output = OF_R[name]
         frame = frame[[*inputs, output]].replace({"OJ": 0.0, "VC": 1.0}).dropna().astype(float)
@@ -66,32 +68,29 @@ def table(name, data):
     return frame.iloc[:, :-1], frame.iloc[:, -1]
 
 
-def run(data):
-    def one(name, method, repeat):
-        import pymc_active as pma
-
-        X, y = table(name, data)
-        order = np.random.default_rng(repeat).permutation(len(y))
-        n = min(2 * len(y) // 3, MOST_ROWS)
-        some, rest = order[:n], order[n : n + MOST_TESTS]
-        bounds = {str(c): (float(low), float(high)) for c, low, high in zip(X.columns, X.min(), X.max(), strict=True)}
-        new = {"X_new": X.iloc[rest], "y_new": y.iloc[rest], "random_seed": 2, "progressbar": False}
-        begin, seconds = time.process_time(), {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            gpm = pma.ard_gp(X.iloc[some], y.iloc[some], bounds=bounds)
-            fit = pma.fit(gpm, random_seed=1, progressbar=False)
-            seconds["fit"] = time.process_time() - begin
-            by_run = pma.check(fit, **new)
-            seconds["check"] = time.process_time() - begin - seconds["fit"]
-            trace = pma.sample(gpm, draws=500, chains=2, tune=500, random_seed=3, progressbar=False)
-            by_trace = pma.check(fit, trace, **new)
-        return {"n": n, "n_inputs": X.shape[1], "seconds": seconds} | {
-            kind: {"loss": loss(found), "verdict": found.attrs["verdict"]}
-            for kind, found in (("run", by_run), ("nuts", by_trace))
-        }
-
-    return one
+def record(name, method, repeat, most=MOST_ROWS, draws=500):
+    try:
+        X, y = table(name)
+    except FileNotFoundError:
+        return None
+    order = np.random.default_rng(repeat).permutation(len(y))
+    n = min(2 * len(y) // 3, most)
+    some, rest = order[:n], order[n : n + MOST_TESTS]
+    bounds = {str(c): (float(low), float(high)) for c, low, high in zip(X.columns, X.min(), X.max(), strict=True)}
+    new = {"X_new": X.iloc[rest], "y_new": y.iloc[rest], "random_seed": 2, "progressbar": False}
+    begin, seconds = time.process_time(), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gpm = pma.ard_gp(X.iloc[some], y.iloc[some], bounds=bounds)
+        fit = pma.fit(gpm, random_seed=1, progressbar=False)
+        seconds["fit"] = time.process_time() - begin
+        by_run = pma.check(fit, **new)
+        seconds["check"] = time.process_time() - begin - seconds["fit"]
+        trace = pma.sample(gpm, draws=draws, chains=2, tune=draws, random_seed=3, progressbar=False)
+        by_trace = pma.check(fit, trace, **new)
+    compared = {"run": by_run, "nuts": by_trace}
+    said = {kind: {"loss": loss(found), "verdict": found.attrs["verdict"]} for kind, found in compared.items()}
+    return {"n": n, "n_inputs": X.shape[1], "seconds": seconds, **said}
 
 
 def loss(found):
@@ -118,13 +117,7 @@ def summarize(records):
 
 
 def picture(rows):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from _report import BLUE, ORANGE
-
-    figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
+    figure, ax = panels(figsize=(7, 4.4))
     at = np.arange(len(rows))
     ax.hlines(at, [r["loss_by_run"] for r in rows], [r["loss_by_nuts"] for r in rows], color="0.7", lw=1.5, zorder=0)
     ax.plot([r["loss_by_run"] for r in rows], at, "o", color=BLUE, label="check, by a longer run")
@@ -135,34 +128,22 @@ def picture(rows):
     ax.set_yticks(at, [f"{r['data']}, {r['n']} rows, {r['inputs']} input{'s' * (r['inputs'] > 1)}" for r in rows])
     ax.invert_yaxis()
     ax.set_xlabel("what predictions lose, nats a point (white: NUTS has not converged)")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     return figure
 
 
-def main():
-    from _records import fill, load
-    from _report import parser, target, write
-
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    arguments.add_argument("--data", default=os.environ.get("PYMC_ACTIVE_DATA"))
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(PATH, ((name, "check", 0) for name in NAMES), run(options.data), options.minutes)
-    rows = summarize(load(PATH))
-    for row in rows:
-        print(" | ".join(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
+def report(path, engine=None):
+    records = load(path, engine)
+    rows = summarize(records)
+    table_of(rows)
     sound = [abs(row["loss_by_run"] - row["loss_by_nuts"]) for row in rows if row["converged"]]
-    write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=[target("largest difference of the losses, nats, where NUTS has converged", max(sound), "<=", 0.05)],
-        results={"data_sets": rows},
-        figure=picture(rows),
-    )
+    what = "largest difference of the losses, nats, where NUTS has converged"
+    targets = [target(what, max(sound), "<=", 0.05)] if sound else []
+    results, figure = {"data_sets": rows}, picture(rows)
+    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    keys = [(name, "check", 0) for name in NAMES]
+    small = {(name, "check", 0): partial(record, name, "check", 0, 12, 100) for name in ("stackloss", "yacht")}
+    main(__doc__, "checks.jsonl", keys, record, report, small)

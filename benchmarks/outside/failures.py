@@ -1,7 +1,7 @@
 """What do failed experiments cost a search for the maximum, if they are told, ignored, or told as the worst value?
 
-    python benchmarks/outside/failures.py --minutes 60   # makes missing records for so long; resumable
-    python benchmarks/outside/failures.py                # table, JSON and picture from the records
+    python benchmarks/outside/failures.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/failures.py --smallest     # seconds
 
 Four functions of two to six inputs, negated, that give no number in about 30 % of their box, next to their maximum or
 around another one. Each run starts from max(4, d + 2) points that work, and asks for 20 more by the plain way,
@@ -12,25 +12,23 @@ the recommended point works; and whether it would if ``recommend`` took P(succes
 (``at_even_odds``).
 """
 
-import os
-import sys
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import warnings
+from functools import partial
 
+import _above  # noqa: F401
 import numpy as np
-from optimum import branin, camel, hartmann3, hartmann6
+from _functions import branin, camel, hartmann3, hartmann6
+from _records import every, load, main
+from _report import panels, table_of, target, write
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-HERE = Path(__file__).parent
-PATH = HERE / "results" / "failures.jsonl"
+import pymc_active as pma
+from pymc_active.learner import weighted
+
 METHODS = ("told", "forgotten", "worst")
 RULES = ("recommended", "at_even_odds")
-N_ASK, REPEATS, SHOWN = 20, 5, (5, 10, 15, 20)
+REPEATS, SHOWN = 5, (5, 10, 15, 20)
 
 # Functions to minimise, their boxes, and where they fail.
 FUNCTIONS = {
@@ -52,7 +50,7 @@ class Problem:
         low, high = np.array(self.bounds).T
         X = low + (high - low) * qmc.Sobol(len(low), rng=0).random_base2(14)
         y = self(X)
-        self.share, self.sd = float(np.isnan(y).mean()), float(np.nanstd(y))
+        self.sd = float(np.nanstd(y))
         self.best = max(self._climb(x) for x in X[np.argsort(-np.where(np.isnan(y), -np.inf, y))[:10]])
         rng = np.random.default_rng((list(FUNCTIONS).index(name), repeat))
         design = low + (high - low) * qmc.LatinHypercube(len(low), rng=rng).random(64)
@@ -68,8 +66,7 @@ class Problem:
             value = self(x[None])[0]
             return 1e9 if np.isnan(value) else -value
 
-        found = minimize(objective, start, method="Nelder-Mead", bounds=self.bounds, options={"xatol": 1e-6})
-        return -found.fun
+        return -minimize(objective, start, method="Nelder-Mead", bounds=self.bounds, options={"xatol": 1e-6}).fun
 
     def regret(self, value):
         return max(float(self.best - value) / self.sd, 1e-6)
@@ -80,115 +77,85 @@ class Problem:
         return None if np.isnan(value) else self.regret(value)
 
 
-def run(name, method, repeat):
-    import pymc_active as pma
-    from pymc_active.criteria import weighted
-
+def record(name, method, repeat, shown=SHOWN):
     problem = Problem(name, repeat)
     gpm = pma.ard_gp(problem.X, problem.y, bounds=problem.bounds)
-    learner = pma.active.Learner(gpm, "maximum", bounds=problem.bounds, random_seed=repeat)
+    learner = pma.Learner(gpm, "maximum", bounds=problem.bounds, random_seed=repeat)
     best, failed, regrets = problem.y.max(), 0, []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for step in range(1, N_ASK + 1):
+        for step in range(1, shown[-1] + 1):
             x = learner.ask()
             [y] = problem(x)
-            if np.isnan(y):
-                failed += 1
-                if method == "forgotten":
-                    learner.forget(x)
-                elif method == "told":
-                    learner.tell(x, y)
-                elif method == "worst":
-                    learner.tell(x, learner.y.min())
+            failed += np.isnan(y)
+            if np.isnan(y) and method == "forgotten":
+                learner.forget(x)
             else:
-                learner.tell(x, y)
-                best = max(best, y)
-            if step in SHOWN:
+                learner.tell(x, learner.y.min() if np.isnan(y) and method == "worst" else y)
+            best = np.fmax(best, y)
+            if step in shown:
                 regrets.append(problem.regret(best))
         recommended = problem.judge(learner.recommend())
         likely, weighted.LIKELY = weighted.LIKELY, np.log(0.5)
         at_even_odds = problem.judge(learner.recommend())
         weighted.LIKELY = likely
-    return {"regrets": regrets, "failed": failed / N_ASK, "recommended": recommended, "at_even_odds": at_even_odds}
-
-
-def keys():
-    for repeat in range(REPEATS):
-        for name in FUNCTIONS:
-            for method in METHODS:
-                yield name, method, repeat
+    share = float(failed / shown[-1])
+    return {"regrets": regrets, "failed": share, "recommended": recommended, "at_even_odds": at_even_odds}
 
 
 def summarize(records):
     """Means by method and by function, over the runs that all methods have."""
     common = [(n, r) for r in range(REPEATS) for n in FUNCTIONS if all((n, m, r) in records for m in METHODS)]
+    if not common:
+        raise SystemExit("there is no run yet that all methods have")
 
     def means(method, runs):
         chosen = [records[name, method, repeat] for name, repeat in runs]
+        works = {rule: [one[rule] for one in chosen if one[rule] is not None] for rule in RULES}
         return {
             "method": method,
             "runs": len(chosen),
             "failed": float(np.mean([one["failed"] for one in chosen])),
             "log10_regret": float(np.mean(np.log10([one["regrets"][-1] for one in chosen]))),
-            **{f"{rule}_works": float(np.mean([one[rule] is not None for one in chosen])) for rule in RULES},
-            **{
-                f"{rule}_log10_regret": float(np.mean(np.log10([one[rule] for one in chosen if one[rule] is not None])))
-                for rule in RULES
-            },
+            **{f"{rule}_works": len(works[rule]) / len(chosen) for rule in RULES},
+            **{f"{rule}_log10_regret": float(np.mean(np.log10(works[rule]))) for rule in RULES},
         }
 
     by_function = {
         name: [means(method, [run for run in common if run[0] == name]) for method in METHODS]
-        for name in FUNCTIONS
-        if any(n == name for n, _ in common)
+        for name in dict.fromkeys(n for n, _ in common)
     }
     return {"table": [means(method, common) for method in METHODS], "by_function": by_function, "common": common}
 
 
 def picture(records, found):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    figure, (left, right) = panels(1, 2, figsize=(9, 3.8))
     for k, (method, row) in enumerate(zip(METHODS, found["table"], strict=True)):
         curves = np.log10([records[name, method, repeat]["regrets"] for name, repeat in found["common"]])
-        left.plot(SHOWN, curves.mean(0), color=f"C{k}", label=method)
+        left.plot(SHOWN[: curves.shape[1]], curves.mean(0), color=f"C{k}", label=method)
         right.bar(k, row["failed"], color=f"C{k}")
     left.set(xlabel="points asked for", ylabel="log10 regret, sds of the function")
-    left.legend(frameon=False, fontsize=8)
+    left.legend(fontsize=8)
     right.set(xticks=range(len(METHODS)), xticklabels=METHODS, ylabel="share of asks that failed", ylim=(0, 1))
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def main():
-    from _records import recorded
-    from _report import target, write
-
-    options, records = recorded(__doc__, PATH, keys(), run)
+def report(path, engine=None):
+    records = load(path, engine)
     found = summarize(records)
-    for rows in (found["table"], *found["by_function"].values()):
-        for row in rows:
-            print(" ".join(f"{k} {v:.3g}" if isinstance(v, float) else str(v) for k, v in row.items()))
+    table_of([{"function": "all", **row} for row in found["table"]]
+             + [{"function": name, **row} for name, rows in found["by_function"].items() for row in rows])  # fmt: skip
     rows = {row["method"]: row for row in found["table"]}
-    ratio = rows["told"]["failed"] / rows["forgotten"]["failed"]
-    difference = rows["told"]["log10_regret"] - rows["worst"]["log10_regret"]
+    ratio = rows["told"]["failed"] / max(rows["forgotten"]["failed"], 1e-9)
+    targets = [
+        target("share of failed asks, told over forgotten", ratio, "<=", 0.5),
+        target("log10 regret, told less worst", rows["told"]["log10_regret"] - rows["worst"]["log10_regret"], "<=", 0),
+    ]
     write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=[
-            target("share of failed asks, told over forgotten", ratio, "<=", 0.5),
-            target("log10 regret, told less worst", difference, "<=", 0.0),
-        ],
-        results={"versions_of_the_records": sorted({r["source"] for r in records.values()}), **found},
-        figure=picture(records, found),
+        __doc__, threads="1", targets=targets, results=found, figure=picture(records, found), records=records.values()
     )
 
 
 if __name__ == "__main__":
-    main()
+    small = {("camel", m, 0): partial(record, "camel", m, 0, (2,)) for m in METHODS}
+    main(__doc__, "failures.jsonl", every(FUNCTIONS, METHODS, REPEATS), record, report, small)

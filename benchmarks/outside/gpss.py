@@ -1,41 +1,38 @@
 """Do kernels that are searched predict how a series goes on, beside the ten published methods of Lloyd et al. (2014)?
 
-    python benchmarks/outside/gpss.py --data FOLDER --minutes 60   # makes missing records for so long; resumable
-    python benchmarks/outside/gpss.py --data FOLDER                # table, JSON and picture from the records
+    python benchmarks/outside/gpss.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/gpss.py --smallest     # seconds
 
-Thirteen series, the last tenth of which is to be predicted; ``FOLDER/outside/gpss_extrapolation`` has the CSV files and
-the errors of the ten methods, from their stored predictions. Ours is the plain way, ``found =
-pma.search.compositional_kernel_search(x, y)``, then ``found.predict``, in logarithms if the search went on with them;
-*of y itself* is its ``average`` all the same. A search that takes longer than 250 seconds of one core is interrupted
-and gives what it has, within five minutes.
+Thirteen series, the last tenth of which is to be predicted; ``outside/gpss_extrapolation`` of the folder in
+``PYMC_ACTIVE_DATA`` has the CSV files and the errors of the ten methods, from their stored predictions. Ours is the
+plain way, ``found = pma.search.compositional_kernel_search(x, y)``, then ``found.predict``, in logarithms if the search
+went on with them; *of y itself* is its ``average`` all the same. A search that takes longer than 250 seconds of one
+core is interrupted and gives what it has, within five minutes.
 """
 
 import os
-import sys
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import signal
 import time
 import warnings
+from functools import partial
+from pathlib import Path
 
+import _above  # noqa: F401
 import numpy as np
 import pandas as pd
+from _records import every, load, main
+from _report import panels, table_of, target, write
 
-PATH = Path(__file__).parent / "results" / "gpss.jsonl"
+import pymc_active as pma
+
+FOLDER = Path(os.environ.get("PYMC_ACTIVE_DATA", "no folder")) / "outside" / "gpss_extrapolation"
 MOST_SECONDS = 250
 METHODS = ("all kernels", "of y itself")
 
 
-def folder_of(data):
-    return Path(data) / "outside" / "gpss_extrapolation"
-
-
-def names(data):
+def names():
     """Short series first, so that a run that is cut off has most of them."""
-    files = [file for file in folder_of(data).glob("*.csv") if file.stem != "published"]
+    files = [file for file in FOLDER.glob("*.csv") if file.stem != "published"]
     return [file.stem for file in sorted(files, key=lambda file: file.stat().st_size)]
 
 
@@ -50,16 +47,15 @@ def error(prediction, y):
     }
 
 
-def searched(x, y, seed):
+def searched(x, y, seed, seconds):
     """What a search finds within the time, and CPU seconds."""
-    import pymc_active as pma
 
     def stop(*_):
         raise KeyboardInterrupt
 
     begin = time.process_time()
     signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pma.search.compositional_kernel_search(x, y, random_seed=seed, progressbar=False)
@@ -67,47 +63,38 @@ def searched(x, y, seed):
     return found, time.process_time() - begin
 
 
-def run(data):
-    def one(name, method, repeat):
-        import pymc_active as pma
-
-        table = pd.read_csv(folder_of(data) / f"{name}.csv")
-        train, test = table[table.set == "train"], table[table.set == "test"]
-        x, x_new = train[["x"]].to_numpy(float), test[["x"]].to_numpy(float)
-        y, y_new = train.y.to_numpy(float), test.y.to_numpy(float)
-        found, seconds = searched(x, y, repeat)
-        words = pma.decompose(found)
-        shown = found if found.logarithm is None else found.logarithm
-        return {
-            "n": len(x),
-            "n_test": len(x_new),
-            "kernel": str(words.fit.gpm.expression),
-            "is_log": found.logarithm is not None,
-            "n_kernels": shown.table.sizes["model"],
-            "stopped": shown.stopped,
-            "seconds": round(seconds, 1),
-            "words": str(words),
-            "errors": {
-                "all kernels": error(found.predict(x_new), y_new),
-                "of y itself": error(pma.predict(found.average, x_new), y_new),
-            },
-        }
-
-    return one
+def record(name, method, repeat, seconds=MOST_SECONDS):
+    if not FOLDER.is_dir():
+        return None
+    table = pd.read_csv(FOLDER / f"{name}.csv")
+    train, test = table[table.set == "train"], table[table.set == "test"]
+    x, x_new = train[["x"]].to_numpy(float), test[["x"]].to_numpy(float)
+    y, y_new = train.y.to_numpy(float), test.y.to_numpy(float)
+    found, seconds = searched(x, y, repeat, seconds)
+    words = pma.decompose(found)
+    shown = found if found.logarithm is None else found.logarithm
+    return {
+        "n": len(x),
+        "n_test": len(x_new),
+        "kernel": str(words.fit.gpm.expression),
+        "is_log": found.logarithm is not None,
+        "n_kernels": shown.table.sizes["model"],
+        "stopped": shown.stopped,
+        "seconds": round(seconds, 1),
+        "words": str(words),
+        "errors": {
+            "all kernels": error(found.predict(x_new), y_new),
+            "of y itself": error(pma.predict(found.average, x_new), y_new),
+        },
+    }
 
 
-def keys(data, repeats):
-    for repeat in range(repeats):
-        for name in names(data):
-            yield name, "search", repeat
-
-
-def summarize(records, data):
+def summarize(records):
     """A row a method: RMSE by the best of the ten published methods, ranks among eleven, and wins."""
-    published = pd.read_csv(folder_of(data) / "published.csv")
+    published = pd.read_csv(FOLDER / "published.csv")
     rmse = published.pivot(index="series", columns="method", values="rmse")
     nll = published.pivot(index="series", columns="method", values="nll").drop(columns="Eureqa")
-    series = [name for name in names(data) if (name, "search", 0) in records]
+    series = [name for name in names() if (name, "search", 0) in records]
     rmse, nll = rmse.loc[series], nll.loc[series]
     rows, each = [], []
 
@@ -157,12 +144,7 @@ def summarize(records, data):
 
 
 def picture(each, rows):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    figure, (left, right) = panels(1, 2, figsize=(9, 3.8))
     ours = ["C1" if row["method"].startswith("ours") else "0.7" for row in rows]
     left.barh([row["method"] for row in rows], [row["mean rank, RMSE"] for row in rows], color=ours)
     left.invert_yaxis()
@@ -172,7 +154,7 @@ def picture(each, rows):
     if logs:
         places, ratios = zip(*logs, strict=True)
         right.plot(ratios, places, "o", color="C0", ms=5, label="of y itself")
-        right.legend(fontsize=8, frameon=False)
+        right.legend(fontsize=8)
     right.axvline(1, color="0.3", lw=1)
     right.set_xscale("log")
     right.set_xticks([0.5, 1, 2, 4], ["0.5", "1", "2", "4"])
@@ -181,53 +163,25 @@ def picture(each, rows):
     right.set_xlabel("RMSE, all kernels / best of the ten")
     for ax in (left, right):
         ax.tick_params(labelsize=8)
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def targets_of(rows):
-    from _report import target
-
-    def ahead(row):
-        rank = row["mean rank, RMSE"]
-        return sum(other["mean rank, RMSE"] < rank for other in rows if not other["method"].startswith("ours"))
-
-    ours = [row for row in rows if row["method"] == "ours, all kernels"]
-    return [
-        one
-        for row in ours
-        for one in (
-            target(f"{row['method']}: median RMSE over the best of ten", row["median RMSE ratio"], "<=", 1.1),
-            target(f"{row['method']}: published methods ahead by mean rank", ahead(row), "<=", 1),
-        )
+def report(path, engine=None):
+    records = load(path, engine)
+    rows, each = summarize(records)
+    table_of(rows)
+    table_of(each)
+    [ours] = [row for row in rows if row["method"] == "ours, all kernels"]
+    published = [row["mean rank, RMSE"] for row in rows if not row["method"].startswith("ours")]
+    ahead = sum(rank < ours["mean rank, RMSE"] for rank in published)
+    targets = [
+        target("ours, all kernels: median RMSE over the best of ten", ours["median RMSE ratio"], "<=", 1.1),
+        target("ours, all kernels: published methods ahead by mean rank", ahead, "<=", 1),
     ]
-
-
-def main():
-    from _records import fill, load
-    from _report import parser, write
-
-    arguments = parser(__doc__)
-    arguments.add_argument("--minutes", type=float, default=0.0)
-    arguments.add_argument("--repeats", type=int, default=1)
-    arguments.add_argument("--data", default=os.environ.get("PYMC_ACTIVE_DATA"))
-    options = arguments.parse_args()
-    if options.minutes:
-        fill(PATH, keys(options.data, options.repeats), run(options.data), options.minutes)
-    records = load(PATH)
-    rows, each = summarize(records, options.data)
-    for row in [*rows, *each]:
-        print(" ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
-    sources = sorted({record["source"] for record in records.values()})
-    write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=targets_of(rows),
-        results={"versions_of_the_records": sources, "methods": rows, "series": each},
-        figure=picture(each, rows),
-    )
+    results, figure = {"methods": rows, "series": each}, picture(each, rows)
+    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    small = {(name, "search", 0): partial(record, name, "search", 0, 2) for name in names()[:1] or ["no data"]}
+    main(__doc__, "gpss.jsonl", every(names(), ["search"], 1), record, report, small)

@@ -1,8 +1,7 @@
 """Few inputs among 100 and 300: how many evaluations and seconds does finding them take, beside GTBO?
 
-    python benchmarks/outside/group_tests.py --minutes 2                 # ours; resumable
-    python benchmarks/outside/group_tests.py --methods GTBO --minutes 30 # in an environment that has GTBO's packages
-    python benchmarks/outside/group_tests.py                             # table, JSON and picture from the records
+    python benchmarks/outside/group_tests.py --minutes 2   # goes on where it stopped; GTBO where it is installed
+    python benchmarks/outside/group_tests.py --smallest    # seconds
 
 Branin, Levy (4 inputs) and Hartmann (6), as GTBO's own benchmarks: noise of sd 0.01, in places drawn anew for each
 seed. GTBO (Hellsten, Hvarfner, Papenmeier & Nardi, 2023, the authors' code) is its group tests, without the
@@ -10,49 +9,27 @@ optimisation after them, with the settings that its file of defaults gives, but 
 place of 2. It names the inputs whose probability is above its threshold of 0.05.
 """
 
-import os
 import sys
 import tempfile
+import warnings
+from functools import partial
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-import warnings
-
+import _above  # noqa: F401
 import numpy as np
+from _functions import branin, hartmann6, levy
+from _records import every, load, main
+from _report import BLUE, ORANGE, panels, table_of, target, write
 
-HERE = Path(__file__).parent
-PATH = HERE / "results" / "group_tests.jsonl"
-NOISE = 0.01
-SEEDS = 10
-
-
-def branin(X):
-    a, b = 15 * X[:, 0] - 5, 15 * X[:, 1]
-    return (b - 5.1 * a**2 / (4 * np.pi**2) + 5 * a / np.pi - 6) ** 2 + 10 * (1 - 1 / (8 * np.pi)) * np.cos(a) + 10
-
-
-def levy(X):
-    w = 1 + (20 * X - 11) / 4
-    middle = (w[:, :-1] - 1) ** 2 * (1 + 10 * np.sin(np.pi * w[:, :-1] + 1) ** 2)
-    last = (w[:, -1] - 1) ** 2 * (1 + np.sin(2 * np.pi * w[:, -1]) ** 2)
-    return np.sin(np.pi * w[:, 0]) ** 2 + middle.sum(1) + last
-
-
-def hartmann(X):
-    A = [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]
-    P = [
-        [1312, 1696, 5569, 124, 8283, 5886],
-        [2329, 4135, 8307, 3736, 1004, 9991],
-        [2348, 1451, 3522, 2883, 3047, 6650],
-        [4047, 8828, 8732, 5743, 1091, 381],
-    ]
-    squares = (np.array(A) * (X[:, None] - 1e-4 * np.array(P)) ** 2).sum(2)
-    return -np.exp(-squares) @ [1.0, 1.2, 3.0, 3.2]
-
-
-FUNCTIONS = {"Branin": (2, branin), "Levy": (4, levy), "Hartmann": (6, hartmann)}
+NOISE, SEEDS = 0.01, 10
+# Of the unit cube.
+FUNCTIONS = {
+    "Branin": (2, lambda X: branin(15 * X - [5, 0])),
+    "Levy": (4, lambda X: levy(20 * X - 10)),
+    "Hartmann": (6, hartmann6),
+}
 SIZES = (100, 300)
 
 
@@ -115,20 +92,14 @@ def gtbo(f, D, seed):
 METHODS = {"bisection": bisection, "GTBO": gtbo}
 
 
-def run(row, method, repeat):
+def record(row, method, repeat):
+    if method == "GTBO" and find_spec("gtbo") is None:
+        return None
     f, D, places, values = problem(row, repeat)
     found, warned = METHODS[method](f, D, repeat)
     missed, extra = len(places - {*found}), len({*found} - places)
     counts = {"missed": missed, "extra": extra, "evaluations": len(values)}
     return {"right": not missed and not extra, "warned": warned, **counts}
-
-
-def keys(methods, seeds):
-    for repeat in range(seeds):
-        for name in FUNCTIONS:
-            for D in SIZES:
-                for method in methods:
-                    yield f"{name}/{D}", method, repeat
 
 
 def rates(records):
@@ -144,14 +115,8 @@ def rates(records):
     }
 
 
-def figure(results):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from _report import BLUE, ORANGE
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
+def picture(results):
+    figure, axes = panels(1, 2, figsize=(9, 3.2), sharey=True)
     names = list(dict.fromkeys(name.split(",")[0] for name in results))
     for shift, method, color in ((-0.2, "bisection", BLUE), (0.2, "GTBO", ORANGE)):
         for axis, what in zip(axes, ("evaluations", "CPU seconds"), strict=True):
@@ -161,36 +126,27 @@ def figure(results):
     axes[1].set_xscale("log")
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
-    axes[0].legend(frameon=False)
-    figure.tight_layout()
+    axes[0].legend()
     return figure
 
 
-def main():
-    from _records import fill, load, methods_parser
-    from _report import table, target, write
-
-    options = methods_parser(__doc__, ["bisection"], SEEDS).parse_args()
-    if options.minutes:
-        fill(PATH, keys(options.methods, options.seeds), run, options.minutes)
-        return
-    records = load(PATH)
+def report(path, engine=None):
+    records = load(path, engine)
     results = {}
-    for name in FUNCTIONS:
-        for D in SIZES:
-            for method in METHODS:
-                chosen = [r for key, r in records.items() if key[:2] == (f"{name}/{D}", method)]
-                if chosen:
-                    results[f"{name} of {D}, {method}"] = rates(chosen)
-    table(["", *rates([*records.values()])], [[k, *(f"{v:.3g}" for v in r.values())] for k, r in results.items()])
-    ours = [r for key, r in records.items() if key[1] == "bisection"]
-    theirs = [r for key, r in records.items() if key[1] == "GTBO"]
-    targets = [
-        target("exactly right", rates(ours)["right"], ">=", 0.95),
-        target("evaluations over GTBO's, medians", rates(ours)["evaluations"] / rates(theirs)["evaluations"], "<=", 1),
-    ]
-    write(__doc__, quick=False, threads="one", targets=targets, results=results, figure=figure(results))
+    for name, D, method in product(FUNCTIONS, SIZES, METHODS):
+        if some := [r for key, r in records.items() if key[:2] == (f"{name}/{D}", method)]:
+            results[f"{name} of {D}, {method}"] = rates(some)
+    table_of([{"": name, **r} for name, r in results.items()])
+    ours, theirs = ([r for key, r in records.items() if key[1] == method] for method in METHODS)
+    targets = [target("exactly right", rates(ours)["right"], ">=", 0.95)]
+    if theirs:
+        ratio = rates(ours)["evaluations"] / rates(theirs)["evaluations"]
+        targets.append(target("evaluations over GTBO's, medians", ratio, "<=", 1))
+    figure = picture(results)
+    write(__doc__, threads="one", targets=targets, results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    rows = [f"{name}/{D}" for name, D in product(FUNCTIONS, SIZES)]
+    small = {(rows[0], method, 0): partial(record, rows[0], method, 0) for method in METHODS}
+    main(__doc__, "group_tests.jsonl", every(rows, METHODS, SEEDS), record, report, small)

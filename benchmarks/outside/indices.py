@@ -1,7 +1,7 @@
 """Do the intervals of ``sobol_indices`` hold, by defaults, on functions that are draws from the model and others?
 
-    python benchmarks/outside/indices.py --minutes 20   # makes missing records for so long; resumable
-    python benchmarks/outside/indices.py                # table, JSON and picture from the records
+    python benchmarks/outside/indices.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/indices.py --smallest     # seconds
 
 ``pma.sobol_indices(pma.fit(gpm))`` of Latin hypercubes of 15 to 160 points: functions of three inputs drawn from the
 prior of ``ard_gp`` (noise of 0.02 sd), and three of the literature, whose interactions are few: Ishigami, Sobol' G and
@@ -11,38 +11,18 @@ of first and total indices inside their 89 % intervals. Exact indices are known,
 function itself.
 """
 
-import os
-import sys
-from itertools import combinations
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import warnings
+from functools import partial
+from itertools import combinations
 
+import _above  # noqa: F401
 import numpy as np
+import screening
+from _records import load, main
+from _report import BLUE, ORANGE, panels, table_of, target, write
 from scipy.stats import qmc
 
-PATH = Path(__file__).parent / "results" / "indices.jsonl"
-G_WEIGHTS = np.array([0.0, 1.0, 4.5, 9.0])
-
-
-def ishigami(X):
-    x, y, z = np.pi * (2 * X.T - 1)
-    return np.sin(x) + 7 * np.sin(y) ** 2 + 0.1 * z**4 * np.sin(x)
-
-
-def g_function(X):
-    return np.prod((np.abs(4 * X - 2) + G_WEIGHTS) / (1 + G_WEIGHTS), axis=1)
-
-
-def borehole(X):
-    low = np.array([0.05, 100, 63070, 990, 63.1, 700, 1120, 9855])
-    high = np.array([0.15, 50000, 115600, 1110, 116, 820, 1680, 12045])
-    rw, r, Tu, Hu, Tl, Hl, L, Kw = (low + (high - low) * X).T
-    log = np.log(r / rw)
-    return 2 * np.pi * Tu * (Hu - Hl) / (log * (1 + 2 * L * Tu / (log * rw**2 * Kw) + Tu / Tl))
+import pymc_active as pma
 
 
 def drawn(repeat):
@@ -53,18 +33,17 @@ def drawn(repeat):
     return lambda X: np.cos((2 * X - 1) @ frequencies.T + phases) @ weights
 
 
-KNOWN = {"Ishigami": (ishigami, 3), "Sobol' G": (g_function, 4), "borehole": (borehole, 8)}
+KNOWN = {
+    "Ishigami": (screening.FUNCTIONS["ishigami"][2], 3),
+    "Sobol' G": (screening.g_function([0.0, 1.0, 4.5, 9.0]), 4),
+    "borehole": (screening.FUNCTIONS["borehole"][2], 8),
+}
 DRAWN = "drawn from the model"
+FEW = tuple((kernel, n) for n in (40, 80) for kernel in ("ard", "pairs", "search"))
 CELLS = {
     DRAWN: ((("ard", 15), ("ard", 40), ("ard", 80)), 12),
-    "Ishigami": (
-        (("ard", 40), ("pairs", 40), ("search", 40), ("ard", 80), ("pairs", 80), ("search", 80), ("ard", 160)),
-        4,
-    ),
-    "Sobol' G": (
-        (("ard", 40), ("pairs", 40), ("search", 40), ("ard", 80), ("pairs", 80), ("search", 80), ("ard", 160)),
-        4,
-    ),
+    "Ishigami": ((*FEW, ("ard", 160)), 4),
+    "Sobol' G": ((*FEW, ("ard", 160)), 4),
     "borehole": ((("ard", 40), ("search", 40), ("ard", 80), ("ard", 160)), 4),
 }
 
@@ -78,9 +57,7 @@ def exact(f, D, power):
     return steps @ (f_B - center) / len(A) / variance, 0.5 * np.square(steps).mean(1) / variance
 
 
-def one(row, method, repeat):
-    import pymc_active as pma
-
+def record(row, method, repeat):
     kernel, n = method.split(", ")
     f, D = (drawn(repeat), 3) if row == DRAWN else KNOWN[row]
     box = [(0, 1)] * D
@@ -97,15 +74,15 @@ def one(row, method, repeat):
             fit = pma.fit(gpm, random_seed=repeat, progressbar=False)
         found = pma.sobol_indices(fit, bounds=box, random_seed=repeat)
     evidences = [one.log_evidence for one in fit.values()] if kernel == "search" else [fit.log_evidence]
-    record = {"log_evidence": max(evidences)}
+    result = {"log_evidence": max(evidences)}
     for name, truth in zip(("first", "total"), exact(f, D, 13 if row == DRAWN else 16), strict=True):
         middle, low, high = (found[name].sel(summary=s).to_numpy() for s in ("median", "lower", "upper"))
-        record[name] = {
+        result[name] = {
             "inside": float(np.mean((low <= truth) & (truth <= high))),
             "error": float(np.mean(middle - truth)),
             "width": float(np.mean(high - low)),
         }
-    return record
+    return result
 
 
 def keys():
@@ -131,13 +108,7 @@ def summarize(records):
 
 
 def picture(table):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from _report import BLUE, ORANGE
-
-    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, ax = panels(figsize=(7, 4))
     at = np.arange(len(table))
     for name, color in (("first", BLUE), ("total", ORANGE)):
         ax.plot([r[f"{name}: inside"] for r in table], at, "o", color=color, label=f"{name} indices")
@@ -145,38 +116,31 @@ def picture(table):
     ax.set_yticks(at, [f"{r['function']}, {r['kernel']}, {r['points']} points" for r in table])
     ax.invert_yaxis()
     ax.set(xlabel="share inside the 89 % interval", xlim=(0, 1.02))
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+    ax.legend()
     return figure
 
 
-def main():
-    from _records import recorded
-    from _report import target, write
-
-    options, records = recorded(__doc__, PATH, keys(), one)
+def report(path, engine=None):
+    records = load(path, engine)
     table = summarize(records)
-    for row in table:
-        print(" | ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))
-    by_ard = [row for row in table if row["kernel"] == "ard"]
-    own, others = (
-        [r[f"{name}: inside"] for r in by_ard if (r["function"] == DRAWN) is is_own for name in ("first", "total")]
-        for is_own in (True, False)
-    )
-    pairs = [r[f"{name}: inside"] for r in table if r["kernel"] == "pairs" for name in ("first", "total")]
-    write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=[
-            target("share inside, functions drawn from the model", float(np.mean(own)), ">=", 0.85),
-            target("share inside, functions of the literature", float(np.mean(others)), ">=", 0.85),
-            target("the same by a kernel of single inputs and pairs", float(np.mean(pairs)), ">=", 0.85),
-        ],
-        results={"table": table},
-        figure=picture(table),
-    )
+    table_of(table)
+
+    def inside(belongs):
+        return [r[f"{name}: inside"] for r in table if belongs(r) for name in ("first", "total")]
+
+    shares = {
+        "share inside, functions drawn from the model": inside(
+            lambda r: r["kernel"] == "ard" and r["function"] == DRAWN
+        ),
+        "share inside, functions of the literature": inside(lambda r: r["kernel"] == "ard" and r["function"] != DRAWN),
+        "the same by a kernel of single inputs and pairs": inside(lambda r: r["kernel"] == "pairs"),
+    }
+    targets = [target(what, float(np.mean(some)), ">=", 0.85) for what, some in shares.items() if some]
+    results, figure = {"table": table}, picture(table)
+    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    small = {(row, "ard, 15", 0): partial(record, row, "ard, 15", 0) for row in (DRAWN,)}
+    small["Ishigami", "pairs, 40", 0] = partial(record, "Ishigami", "pairs, 40", 0)
+    main(__doc__, "indices.jsonl", keys(), record, report, small)

@@ -1,7 +1,8 @@
 """Which searches for relevant inputs find exactly the right ones, and do they say so when they are wrong?
 
-    python benchmarks/outside/screening.py --minutes 30    # makes missing records for so long; resumable
-    python benchmarks/outside/screening.py                               # table, JSON and picture from the records
+    python benchmarks/outside/screening.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/screening.py --minutes 5 --methods bisection # without the peers
+    python benchmarks/outside/screening.py --smallest     # seconds
 
 Functions of 2 to 10 inputs among 20 to 300 on [0, 1]^D, of sd 1, with noise of 0, 1 and 10 % of their variance. An
 input counts if it accounts for at least 1 % of the variance, interactions included (0.5 % if that is five times the
@@ -9,28 +10,25 @@ noise); those that account for less may be found or not. A run is *silent* if it
 undecided node or an error, and a *false alarm* if it is right with one. A warning of a right run may be true all the
 same: inputs not found that account for 0.1 to 1 % of the variance are left.
 
-Peers (``--methods LASSO forest Morris "sequential bifurcation" --seeds 2``) have as many evaluations as the bisection
+Peers (two seeds) have as many evaluations as the bisection
 takes for the same problem, and are told how many inputs matter, which it has to find out; they never warn. Morris's
 method takes at least one trajectory of D + 1 points.
 """
 
-import os
-import sys
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
+import _above  # noqa: F401
 import numpy as np
+from _records import Key, load, main
+from _report import BLUE, GREY, ORANGE, panels, table_of, target, write
 from _screening_peers import PEERS
 
-HERE = Path(__file__).parent
-PATH = HERE / "results" / "screening.jsonl"
+import pymc_active as pma
+
 NOISES = (0.0, 0.01, 0.1)
-SEEDS = 3
+SEEDS, PEER_SEEDS = 3, 2
 
 
 def scaled(box, f):
@@ -174,15 +172,13 @@ def problem(name, noise, seed):
 
 
 def bisection(f, D, seed):
-    import pymc_active as pma
-
     return pma.active.hds(f, D, bounds=(0, 1), random_seed=seed)
 
 
-METHODS = {"bisection": bisection, **PEERS}
+METHODS = ("bisection", *PEERS)
 
 
-def run(row, method, repeat):
+def record(row, method, repeat):
     name, noise = row.split("/")
     f, D, must, shares = problem(name, float(noise), repeat)
     count = [0]
@@ -221,42 +217,37 @@ def run(row, method, repeat):
     }
 
 
-def keys(methods, seeds):
-    for repeat in range(seeds):
+def keys() -> list[Key]:
+    found = []
+    for repeat in range(SEEDS):
         for noise in NOISES:
             for name in FUNCTIONS:
-                for method in methods:
-                    if name != "weak" or noise <= 0.01:
-                        yield f"{name}/{0.005 if name == 'weak' and noise == 0.01 else noise}", method, repeat
+                level = 0.005 if name == "weak" and noise == 0.01 else noise
+                methods = METHODS if repeat < PEER_SEEDS else METHODS[:1]
+                if name != "weak" or noise <= 0.01:
+                    found += [(f"{name}/{level}", method, repeat) for method in methods]
+    return found
 
 
 def rates(records):
-    n, right = len(records), np.array([r["right"] for r in records])
-    warned = np.array([r["warned"] for r in records])
+    right, warned = (np.array([r[key] for r in records]) for key in ("right", "warned"))
     is_left = np.array([r.get("left", 0.0) >= 0.001 for r in records])
+    told = [r["told"] for r in records if r.get("told")]
     return {
-        "runs": n,
+        "runs": len(records),
         "right": float(right.mean()),
         "silent": float((~right & ~warned).mean()),
         "wrong with a warning": float((~right & warned).mean()),
         "false alarms": float((right & warned).mean()),
-        "wrong given a warning": float((~right[warned]).mean()) if warned.any() else float("nan"),
-        "wrong or inputs left, given a warning": float((~right | is_left)[warned].mean())
-        if warned.any()
-        else float("nan"),
-        "median of the most unseen": float(np.median([r["told"] for r in records if r.get("told")] or [np.nan])),
+        "wrong given a warning": float((~right[warned]).mean()) if warned.any() else np.nan,
+        "wrong or inputs left, given a warning": float((~right | is_left)[warned].mean()) if warned.any() else np.nan,
+        "median of the most unseen": float(np.median(told or [np.nan])),
         "median evaluations": float(np.median([r["evaluations"] for r in records])),
     }
 
 
-def figure(results):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from _report import BLUE, GREY, ORANGE
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+def picture(results):
+    figure, axes = panels(1, 2, figsize=(9, 3.4))
     shades = {"right": BLUE, "wrong with a warning": GREY, "silent": ORANGE}
     names = [name for name in results if "all" not in name]
     left = np.zeros(len(names))
@@ -266,52 +257,11 @@ def figure(results):
         left += share
     axes[0].set(xlabel="share of runs", xlim=(0, 1))
     axes[0].invert_yaxis()
-    axes[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False, fontsize=8)
+    axes[0].legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8)
     axes[1].barh(names, [results[name]["median evaluations"] for name in names], color=BLUE)
     axes[1].set(xlabel="median evaluations", yticks=[])
     axes[1].invert_yaxis()
-    figure.tight_layout()
     return figure
-
-
-def main():
-    from _records import fill, load, methods_parser
-    from _report import table, target, write
-
-    parser = methods_parser(__doc__, ["bisection"], SEEDS)
-    parser.add_argument("--path", type=Path, default=PATH)
-    options = parser.parse_args()
-    if options.minutes:
-        fill(options.path, keys(options.methods, options.seeds), run, options.minutes)
-    records = load(options.path)
-    methods = [name for name in METHODS if any(key[1] == name for key in records)]
-    levels = {f"{100 * noise:g} %": noise for noise in NOISES} | {"all": None}
-    results, rows = {}, []
-    for method in methods:
-        for label, noise in levels.items():
-            chosen = [r for key, r in records.items() if key[1] == method and noise in (None, level(key[0]))]
-            if chosen:
-                results[f"{method}, noise {label}"] = found = rates(chosen)
-                rows.append([method, label, *(f"{value:.3g}" for value in found.values())])
-    table(["method", "noise", *found], rows)
-    print()
-    by_function, rows = {}, []
-    for name in FUNCTIONS:
-        chosen = {m: [r for key, r in records.items() if key[1] == m and key[0].split("/")[0] == name] for m in methods}
-        by_function[name] = {method: rates(some) for method, some in chosen.items() if some}
-        cells = [
-            f"{r['right']:.2f} {r['silent']:.2f} {r['median evaluations']:.0f}" for r in by_function[name].values()
-        ]
-        rows.append([name, *cells])
-    table(["function", *(f"{m}: right, silent, evaluations" for m in methods)], rows)
-    ours = results["bisection, noise all"]
-    targets = [
-        target("bisection: silent errors", ours["silent"], "<=", 0.005),
-        target("bisection: exactly right", ours["right"], ">=", 0.95),
-        target("bisection: false alarms", ours["false alarms"], "<=", 0.01),
-    ]
-    found = {"rates": results, "by function": by_function}
-    write(__doc__, quick=False, threads="one", targets=targets, results=found, figure=figure(results))
 
 
 def level(row):
@@ -320,5 +270,33 @@ def level(row):
     return 0.01 if noise == 0.005 else noise
 
 
+def report(path, engine=None):
+    records = load(path, engine)
+    methods = [name for name in METHODS if any(key[1] == name for key in records)]
+    levels = {f"{100 * noise:g} %": noise for noise in NOISES} | {"all": None}
+    results, by_function = {}, {}
+    for method in methods:
+        for label, noise in levels.items():
+            some = [r for key, r in records.items() if key[1] == method and noise in (None, level(key[0]))]
+            if some:
+                results[f"{method}, noise {label}"] = rates(some)
+    for name in FUNCTIONS:
+        of = {m: [r for key, r in records.items() if key[1] == m and key[0].split("/")[0] == name] for m in methods}
+        by_function[name] = {method: rates(some) for method, some in of.items() if some}
+    table_of([{"": name, **found} for name, found in results.items()])
+    shown = ("right", "silent", "median evaluations")
+    ours = {name: found["bisection"] for name, found in by_function.items() if found}
+    table_of([{"bisection": name, **{key: found[key] for key in shown}} for name, found in ours.items()])
+    of_all = results["bisection, noise all"]
+    targets = [
+        target("bisection: silent errors", of_all["silent"], "<=", 0.005),
+        target("bisection: exactly right", of_all["right"], ">=", 0.95),
+        target("bisection: false alarms", of_all["false alarms"], "<=", 0.01),
+    ]
+    found, figure = {"rates": results, "by function": by_function}, picture(results)
+    write(__doc__, threads="one", targets=targets, results=found, figure=figure, records=records.values())
+
+
 if __name__ == "__main__":
-    main()
+    small = {("signs2/0.0", method, 0): partial(record, "signs2/0.0", method, 0) for method in METHODS}
+    main(__doc__, "screening.jsonl", keys(), record, report, small)

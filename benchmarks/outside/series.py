@@ -1,7 +1,7 @@
 """Do kernels that are searched predict how eight well-known series go on, beside ETS and SARIMAX?
 
-    python benchmarks/outside/series.py --minutes 60   # makes missing records for so long; resumable
-    python benchmarks/outside/series.py                # table, JSON and picture from the records
+    python benchmarks/outside/series.py --minutes 60   # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/series.py --smallest     # seconds
 
 Eight series of R's ``datasets``, chosen before any run; the last fifth of each is to be predicted. Ours is
 ``found = pma.search.compositional_kernel_search(x, y)`` and ``found.predict(x_new)``, with and without ``period=``.
@@ -10,21 +10,20 @@ log y) are chosen by AICc with the season known. Scores: RMSE over the sd of the
 density (nats, y in these units), and the share of 90 % intervals that hold.
 """
 
-import os
-import sys
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import itertools
 import time
 import warnings
+from functools import partial
 
+import _above  # noqa: F401
 import numpy as np
 import pandas as pd
+from _records import every, load, main
+from _report import panels, table_of, write
+from scipy.stats import norm
 
-PATH = Path(__file__).parent / "results" / "series.jsonl"
+import pymc_active as pma
+
 SERIES = {
     "AirPassengers": 12,
     "JohnsonJohnson": 4,
@@ -58,8 +57,6 @@ def scores(mean, log_density, low, high, y, sd):
 
 def of_draws(paths, y, sd):
     """Scores of simulated paths (S, m): a normal density of their moments where y may be negative, else log-normal."""
-    from scipy.stats import norm
-
     positive = (paths > 0).all()
     z = np.log(paths) if positive else paths
     mean, spread = z.mean(0), z.std(0)
@@ -109,11 +106,9 @@ def sarimax(y, m, period):
     return np.exp(paths) if is_log else paths
 
 
-def ours(x, y, x_new, y_new, period):
+def ours(x, y, x_new, y_new, period, **how):
     """Scores of all kernels found, with the best kernel and its words."""
-    import pymc_active as pma
-
-    found = pma.search.compositional_kernel_search(x, y, period=period, random_seed=0, progressbar=False)
+    found = pma.search.compositional_kernel_search(x, y, period=period, random_seed=0, progressbar=False, **how)
     p = found.predict(x_new, quantiles=[0.05, 0.95], y_new=y_new)
     words, is_log = pma.decompose(found, unit="years"), found.logarithm is not None
     extra = {"kernel": str(words.fit.gpm.expression), "is_log": is_log, "words": str(words)}
@@ -121,7 +116,7 @@ def ours(x, y, x_new, y_new, period):
     return scores(p.f_mean.to_numpy(), density, low, high, y_new, y.std()) | extra
 
 
-def one(name, method, repeat):
+def record(name, method, repeat, **how):
     x, y, x_new, y_new = read(name)
     period, sd, begin = SERIES[name], y.std(), time.process_time()
     if method == "ours, period known" and period is None:
@@ -130,17 +125,12 @@ def one(name, method, repeat):
         warnings.simplefilter("ignore")
         if method.startswith("ours"):
             # Time is in years.
-            result = ours(x, y, x_new, y_new, 1.0 if "known" in method else None)
+            result = ours(x, y, x_new, y_new, 1.0 if "known" in method else None, **how)
         elif method == "mean":
             result = of_draws(y.mean() + sd * np.random.default_rng(0).normal(size=(4000, len(y_new))), y_new, sd)
         else:
             result = of_draws({"ETS": ets, "SARIMAX": sarimax}[method](y, len(y_new), period), y_new, sd)
     return {**result, "seconds": round(time.process_time() - begin, 1)}
-
-
-def keys(repeats):
-    for repeat, name, method in itertools.product(range(repeats), SERIES, METHODS):
-        yield name, method, repeat
 
 
 def summarize(records):
@@ -168,41 +158,28 @@ def summarize(records):
 
 
 def picture(nll):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    figure, ax = panels(figsize=(8, 3.6))
     marks = {"ETS": ("0.5", "s"), "SARIMAX": ("0.5", "^"), SHOWN[3]: ("C0", "o"), SHOWN[4]: ("C1", "D")}
     for method, (color, mark) in marks.items():
         ax.plot(nll.index, nll[method], mark, color=color, label=method, ms=6, mfc="none" if mark in "s^" else color)
     ax.set_ylabel("NLL, nats a point")
     ax.tick_params(axis="x", rotation=25, labelsize=8)
-    ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
-def main():
-    from _records import recorded
-    from _report import write
-
-    options, records = recorded(__doc__, PATH, keys(1), one)
+def report(path, engine=None):
+    records = load(path, engine)
     rows, nll = summarize(records)
-    for row in rows:
-        print(" ".join(f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()))
-    print(nll.round(2).to_string())
     each = [{"series": name, **{m: nll.loc[name, m] for m in SHOWN}} for name in nll.index]
-    write(
-        __doc__,
-        quick=options.quick,
-        threads="1",
-        targets=[],
-        results={"methods": rows, "series": each},
-        figure=picture(nll),
-    )
+    table_of(rows)
+    table_of(each)
+    results, figure = {"methods": rows, "series": each}, picture(nll)
+    write(__doc__, threads="1", targets=[], results=results, figure=figure, records=records.values())
 
 
 if __name__ == "__main__":
-    main()
+    # Two kernels in place of a search, and a series whose season is short.
+    how = {method: {"bases": ("SE", "PER"), "depth": 1} if "ours" in method else {} for method in METHODS}
+    small = {("UKgas", m, 0): partial(record, "UKgas", m, 0, **how[m]) for m in METHODS if m != "SARIMAX"}
+    main(__doc__, "series.jsonl", every(SERIES, METHODS, 1), record, report, small)

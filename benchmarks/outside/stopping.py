@@ -1,7 +1,7 @@
 """Does ``learner.stop`` keep its promise, and how many measurements does it save?
 
-    python benchmarks/outside/stopping.py --minutes 60    # makes missing records for so long; resumable
-    python benchmarks/outside/stopping.py                 # table, JSON and picture from the records
+    python benchmarks/outside/stopping.py --minutes 60    # goes on where it stopped; then table, JSON and picture
+    python benchmarks/outside/stopping.py --smallest      # seconds
 
 Functions of two and three inputs of ``optimum.py``, with its starts and noise, called as a new user would. After every
 second answer ``learner.stop(epsilon, 0.05)`` is asked, epsilon being 0.1 sds of the function, until it says so or 40
@@ -9,43 +9,35 @@ points were asked for. Recorded: the number of answers, whether the run stopped,
 in sds. Of the runs that stop, at least 95 % should have a regret of at most 0.1.
 """
 
-import os
-import sys
-from pathlib import Path
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import warnings
+from functools import partial
 
+import _above  # noqa: F401
 import numpy as np
-from optimum import FUNCTIONS, NOISES, Problem
+from _functions import FUNCTIONS, NOISES, Problem
+from _records import every, load, main
+from _report import panels, table_of, target, write
 
-PATH = Path(__file__).parent / "results" / "stopping.jsonl"
+import pymc_active as pma
+
 EPSILON, DELTA, N_MOST, EVERY, REPEATS = 0.1, 0.05, 40, 2, 18
 NAMES = [name for name, (_, bounds) in FUNCTIONS.items() if len(bounds) <= 3]
 
 
-def run(name, method, repeat):
-    import pymc_active as pma
-
+def record(name, method, repeat, n_most=N_MOST):
     problem = Problem(name, repeat)
     gpm = pma.ard_gp(problem.X, problem.y, bounds=problem.bounds)
-    learner = pma.active.Learner(gpm, "maximum", bounds=problem.bounds, random_seed=repeat)
-    offered = 0
-    for _ in range(N_MOST // EVERY):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+    learner = pma.Learner(gpm, "maximum", bounds=problem.bounds, random_seed=repeat)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(n_most // EVERY):
             learner.run(problem.measure, EVERY, progressbar=False)
             stopped = learner.stop(EPSILON * problem.sd, DELTA)
-        offered += sum(issubclass(w.category, pma.OutputScaleWarning) for w in caught)
-        if stopped:
-            break
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+            if stopped:
+                break
+        offered = any(issubclass(w.category, pma.OutputScaleWarning) for w in caught)
         regret = problem.regret(learner.recommend())
-    asked = len(learner.y) - learner.n_start
-    return {"asked": asked, "stopped": stopped, "regret": regret, "map_offered": bool(offered)}
+    return {"asked": len(learner.y) - learner.n_start, "stopped": stopped, "regret": regret, "map_offered": offered}
 
 
 def summarize(records):
@@ -57,26 +49,19 @@ def summarize(records):
         some = [r for r in records.values() if belongs(r)]
         stopped = [r for r in some if r["stopped"]]
         if some:
-            rows.append(
-                {
-                    "runs": what,
-                    "n": len(some),
-                    "stopped": len(stopped),
-                    "kept_promise": float(np.mean([r["regret"] <= EPSILON for r in stopped])) if stopped else None,
-                    "median_asked": float(np.median([r["asked"] for r in stopped])) if stopped else None,
-                    "kept_without_stop": float(np.mean([r["regret"] <= EPSILON for r in some])),
-                }
-            )
+            rows.append({
+                "runs": what,
+                "n": len(some),
+                "stopped": len(stopped),
+                "kept_promise": float(np.mean([r["regret"] <= EPSILON for r in stopped])) if stopped else None,
+                "median_asked": float(np.median([r["asked"] for r in stopped])) if stopped else None,
+                "kept_without_stop": float(np.mean([r["regret"] <= EPSILON for r in some])),
+            })  # fmt: skip
     return rows
 
 
 def picture(records):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    figure, ax = panels(figsize=(6.5, 4))
     jitter = np.random.default_rng(0)
     for stopped, color, label in ((True, "C0", "stopped"), (False, "0.6", f"not after {N_MOST}")):
         some = [r for r in records.values() if r["stopped"] is stopped]
@@ -84,30 +69,26 @@ def picture(records):
         ax.semilogy(x, [r["regret"] for r in some], "o", ms=4, alpha=0.6, color=color, label=label)
     ax.axhline(EPSILON, color="0.3", lw=1, ls="--")
     ax.set(xlabel="points asked for", ylabel="regret, sds of the function")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+    ax.legend()
     return figure
 
 
-def main():
-    from _records import recorded
-    from _report import target, write
-
-    keys = ((name, "default", repeat) for repeat in range(REPEATS) for name in NAMES)
-    options, records = recorded(__doc__, PATH, keys, run)
+def report(path, engine=None):
+    records = load(path, engine)
     rows = summarize(records)
-    for row in rows:
-        print(row)
-    sources = sorted({record["source"] for record in records.values()})
+    table_of(rows)
+    kept = rows[0]["kept_promise"]
+    targets = [target("share of stopped runs with a regret of at most epsilon", kept, ">=", 0.95)] if kept else []
     write(
         __doc__,
-        quick=options.quick,
         threads="1",
-        targets=[target("share of stopped runs with a regret of at most epsilon", rows[0]["kept_promise"], ">=", 0.95)],
-        results={"versions_of_the_records": sources, "table": rows},
+        targets=targets,
+        results={"table": rows},
         figure=picture(records),
+        records=records.values(),
     )
 
 
 if __name__ == "__main__":
-    main()
+    small = {("branin", "default", 0): partial(record, "branin", "default", 0, 2 * EVERY)}
+    main(__doc__, "stopping.jsonl", every(NAMES, ("default",), REPEATS), record, report, small)

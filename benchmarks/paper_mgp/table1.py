@@ -4,7 +4,7 @@
     python benchmarks/paper_mgp/table1.py --smallest       # seconds
 
 Table 1 of Garnett, Osborne & Hennig (2014): 10 D random values of an ARD GP with D inputs, 10 D test points 1 to 3
-lengthscales from a training point in a random direction, 50 repeats (the problems of ``mgp_vs_trace.py``); yacht and
+lengthscales from a training point in a random direction, 50 repeats (``_problems.draw_problem``); yacht and
 concrete with 50 and 100 random training points, the rest for test, 10 repeats, x and y standardised (the NLL is that
 of y in its own units).
 
@@ -40,9 +40,9 @@ import _datasets as datasets
 import numpy as np
 import pymc as pm
 import xarray as xr
+from _problems import draw_problem
 from _records import RESULTS, Key, chosen, fill, load, options, smallest
 from _report import table, target, write
-from mgp_vs_trace import draw_problem
 
 import pymc_active as pma
 from pymc_active.information.mixture_entropy import symmetrized_kl
