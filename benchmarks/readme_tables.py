@@ -78,12 +78,13 @@ def speed() -> str:
 
 
 def table1() -> str:
-    names = {"map": "MAP", "bbq": "BBQ", "mgp": "MGP", "modes": "modes", "cubature": "cubature", "draws": "draws"}
+    names = {"map": "MAP", "bbq": "BBQ", "mgp": "MGP", "fit": "`pma.fit`", "modes": "modes", "draws": "draws"}
     tables = {"skl": [], "nll": []}
     for row, cell in load("table1", PAPER)["results"]["table"].items():
         for metric, rows in tables.items():
-            found = {m: cell["methods"][m][metric]["median"] for m in names if m in cell["methods"]}
-            line = [row, str(cell["n_repeats"]), *(f"{found[m]:.3g}" if m in found else "" for m in names)]
+            found = {m: cell["methods"][m][metric] for m in names if m in cell["methods"]}
+            shown = (f"{found[m]['mean']:.2g} ± {found[m]['standard_error']:.1g}" if m in found else "" for m in names)
+            line = [row, str(cell["n_repeats"]), *shown]
             if metric == "skl":
                 slices = cell.get("slice")
                 line.append(f"{slices['skl_to_nuts']['median']:.2g} ({slices['n_repeats']})" if slices else "")
@@ -96,11 +97,13 @@ def table1() -> str:
 
 def table2() -> str:
     report = load("table2", PAPER)["results"]
-    shown = ("rand", "lh", "uncertainty", "bald", "bald_f", "bald_modes", "bald_draws", "paper_literal")
     labels = report["labels"]
+    shown = [
+        m for m in labels if not m.startswith("lasso") and any(m in c["methods"] for c in report["table"].values())
+    ]
     rows = []
     for row, cell in report["table"].items():
-        paper = cell["paper"].get("bald", {}).get("rmse")
+        paper = (cell["paper"].get("bald_f") or cell["paper"].get("bald") or {}).get("rmse")
         line = [row, str(len(cell["repeats"]))]
         for m in shown:
             values = cell["methods"].get(m)
