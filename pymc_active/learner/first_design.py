@@ -17,6 +17,7 @@ from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, read_subject
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.data import Data
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, InputScaleWarning, ignoring
 
@@ -69,8 +70,9 @@ class FirstDesign:
         other.inputs = inputs
         return other
 
-    def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | FollowedModels:
-        """What to follow given the data X (n, D) and y (n,): the model made from them, or this, if they are too few."""
+    def with_data(self, data: Data) -> FirstDesign | FollowedModels:
+        """What to follow given data: the model made from them, or this, if they are too few."""
+        X, y, y_sd = data
         if len(y) < len(self.rows):
             return self
         is_named = self.inputs != list(range(X.shape[1]))
@@ -78,10 +80,15 @@ class FirstDesign:
         table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
         # Which has been said; and points that were asked for do not come from y.
         with ignoring(InputScaleWarning, ConfoundedInputsWarning):
-            made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
+            if self.function is None:
+                made = ard_gp(table, y, bounds=self.bounds, y_sd=y_sd)
+            else:
+                made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, 0, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
+        # Of error bars the function is not told.
+        subject.set_data(data)
         return subject
 
     def raise_unfitted(self, n: int) -> NoReturn:

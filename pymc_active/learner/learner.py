@@ -31,12 +31,19 @@ from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_co
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.arguments import checked
+from pymc_active.support.data import Data
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_numbers, read_outputs, warn_if_far_outside
+from pymc_active.support.tables import (
+    read_error_bars,
+    read_inputs,
+    read_numbers,
+    read_outputs,
+    warn_if_far_outside,
+)
 from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
 
 # Rows and inputs of a summary: the last ones told.
@@ -353,7 +360,7 @@ class Learner(Summarized):
         probability = np.exp(success(np.stack([choice.x for choice in found])))
         return found[rng.choice(n, p=probability / probability.sum())]
 
-    def tell(self, x: Any, y: Any, *, asked: Any = None, failed: Any = None) -> None:
+    def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
         """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
@@ -365,6 +372,9 @@ class Learner(Summarized):
         model learns x. An EvaluationWarning says so of points that are close to pending ones, and of answers that came
         before. Results told together are one step for the fit, which is faster than telling them one by one.
 
+        ``y_sd``, (k,) or a number, are known standard deviations of y, error bars as in :func:`ard_gp`; measurements
+        told without have none.
+
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and if a row with a
         number ``failed``; then nothing is added.
         """
@@ -372,12 +382,14 @@ class Learner(Summarized):
         X, labels = ledger.read(x, "x")
         self._current.check_data()
         told, rows = read_results(y, failed, len(X), x)
+        data = Data(X, told, read_error_bars(y_sd, len(X), x))
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
         if not rows.any():
             return
-        X, told, positions = X[rows], told[rows], list(compress(positions, rows))
+        data, positions = data.rows(rows), list(compress(positions, rows))
+        X, told, _ = data
         labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if_far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0)
@@ -385,7 +397,7 @@ class Learner(Summarized):
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
-        self._current.become(self._run.tell(X, told, positions, columns))
+        self._current.become(self._run.tell(data, positions, columns))
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.

@@ -21,6 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
+from pymc_active.support.data import Data
 from pymc_active.support.scaling import fit_scale
 
 
@@ -57,11 +58,11 @@ class PyMCModel(GPModel):
 
     def __init__(
         self, model: pm.Model, gp: pm.gp.Marginal, name: str, X_data: Any, y_data: Any, inputs: list,
-        embedding: str | None = None,
+        embedding: str | None = None, y_sd_data: Any = None,
     ):  # fmt: skip
         self._model, self._gp, self.name, self.inputs, self.embedding = model, gp, name, inputs, embedding
-        self.X_data, self.y_data = X_data, y_data
-        X, y = self.data
+        self.X_data, self.y_data, self.y_sd_data = X_data, y_data, y_sd_data
+        X, y, _ = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
         self.levels = levels_of(gp.cov_func, gp.sigma)
@@ -88,7 +89,8 @@ class PyMCModel(GPModel):
 
     @property
     def data(self):
-        return tuple(np.asarray(data_value(variable), float) for variable in (self.X_data, self.y_data))
+        held = [self.X_data, self.y_data, *([] if self.y_sd_data is None else [self.y_sd_data])]
+        return Data(*(np.asarray(data_value(variable), float) for variable in held))
 
     def check_replaceable(self):
         for what, variable in (("X", self.X_data), ("y", self.y_data)):
@@ -108,11 +110,17 @@ class PyMCModel(GPModel):
                     f"X_{self.name} = pm.Data('X_{self.name}', X). Fits and predictions work as it is."
                 )
 
-    def _set_data(self, X, y):
+    def _set_data(self, X, y, y_sd):
         self.check_replaceable()
         check_levels(X, self.levels)
+        if y_sd is not None and self.y_sd_data is None:
+            raise ValueError(
+                "this PyMC model has no place for y_sd: pass it when a builder makes the model, or, in a model of your "
+                "own, make the error bars a column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
+            )
         stored, coords = {}, {}
-        for variable, given in ((self.X_data, X), (self.y_data, y)):
+        new = [(self.X_data, X), (self.y_data, y), (self.y_sd_data, Data(X, y, y_sd).errors)]
+        for variable, given in new[: 2 if self.y_sd_data is None else 3]:
             name, values = variable.name, given.astype(variable.type.dtype)
             if values.dtype.kind in "iu" and not np.array_equal(values, given):
                 raise ValueError(
@@ -201,7 +209,7 @@ class PyMCModel(GPModel):
 
     def check_mean(self) -> None:
         """Refuse a mean function that has no value for each row of any X."""
-        n, shape = len(self.data[1]), self.shape_at_new_rows(self.gp.mean_func)
+        n, shape = len(self.data.y), self.shape_at_new_rows(self.gp.mean_func)
         if shape not in ((), (n + 1,)):
             raise wrong_mean("none" if shape is None else f"shape {shape} for {n + 1} rows, with data of {n}")
 
@@ -211,6 +219,7 @@ class PyMCModel(GPModel):
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
-        holders = [v if isinstance(v, SharedVariable) else None for v in (self.X_data, self.y_data)]
+        variables = (self.X_data, self.y_data, self.y_sd_data)
+        holders = [v if isinstance(v, SharedVariable) else None for v in variables]
         self._posteriors[key] = GraphPosterior(*self.data, graphs, holders, compile_kwargs)
         return self._posteriors[key]

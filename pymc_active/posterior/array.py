@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ class ArrayPosterior(Posterior):
 
     X: np.ndarray
     y: np.ndarray
+    y_sd: InitVar[np.ndarray | None]
     _: KW_ONLY
     x_map: InputMap
     y_map: Affine
@@ -55,11 +56,12 @@ class ArrayPosterior(Posterior):
     # Makes the prior from scaled y, if it is renewed when data are added.
     renewed_prior: RenewedPrior | None = None
 
-    def __post_init__(self):
-        self._set_data(self.X, self.y)
+    def __post_init__(self, y_sd):
+        self._set_data(self.X, self.y, y_sd)
 
-    def _set_data(self, X, y):
+    def _set_data(self, X, y, y_sd):
         self.X, self.y = self.x_map(X), self.y_map(y)
+        self.known_variance = 0.0 if y_sd is None else np.square(y_sd / self.y_map.scale)
         self._basis = self.mean_basis(self.X)
         if self.renewed_prior is not None:
             self.prior = self.renewed_prior.given(self.y)
@@ -72,6 +74,8 @@ class ArrayPosterior(Posterior):
         other = copy(self)
         other.forget()
         other.X, other.y, other._basis = self.X[rows], self.y[rows], self._basis[rows]
+        if isinstance(self.known_variance, np.ndarray):
+            other.known_variance = self.known_variance[rows]
         return other
 
     def _extend(self, theta):
@@ -81,8 +85,12 @@ class ArrayPosterior(Posterior):
         """Scaled y minus the mean, for (theta, constants)."""
         return self.y - self._basis @ theta[self.mean_indices]
 
+    def noise_variances(self, theta: np.ndarray, extra_noise: float = 0.0) -> np.ndarray | float:
+        """Variances of the measurements about the function, a number or (n,), for (theta, constants)."""
+        return np.exp(2 * theta[self.log_noise]) + extra_noise + self.known_variance
+
     def _factor(self, theta, K, extra_noise):
-        K.flat[:: len(K) + 1] += np.exp(2 * theta[self.log_noise]) + extra_noise
+        K.flat[:: len(K) + 1] += self.noise_variances(theta, extra_noise)
         factor = Factor(K, self.residual(theta))
         factor.nll += len(K) * np.log(self.y_map.scale)
         return factor
@@ -103,7 +111,7 @@ class ArrayPosterior(Posterior):
         G = np.empty((S, n, n))
         flat, where = G.reshape(S, n * n), self._pairs.rows * n + self._pairs.columns
         flat[:, where] = K
-        flat[:, :: n + 1] += (noise + extra_noise)[:, None]
+        flat[:, :: n + 1] += (noise + extra_noise)[:, None] + self.known_variance
         alpha, log_roots = factor_batch(G, residual, gradient)
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots
         value -= n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
@@ -230,7 +238,7 @@ class KernelPosterior(ArrayPosterior):
             blocks.append((rows, columns, at))
         noise, residual = np.exp(2 * full[self.log_noise]), self.residual(full)
         diagonal = G.reshape(-1)[:: n + 1]
-        diagonal += noise + extra_noise
+        diagonal += self.noise_variances(full, extra_noise)
         alpha, log_root = factor_in_place(G, residual, gradient=True)
         value = -0.5 * residual @ alpha - log_root - n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
         trace, gradient = diagonal.sum(), np.zeros(len(full))
@@ -348,7 +356,7 @@ class _Embedded(NamedTuple):
     variance: float
     K: np.ndarray
     k1: np.ndarray
-    diagonal_noise: float
+    diagonal_noise: np.ndarray | float
 
 
 @dataclass(eq=False, repr=False)
@@ -402,7 +410,7 @@ class EmbeddingPosterior(ArrayPosterior):
         K, k1 = self.profile(s, 1)
         K *= variance
         k1 *= variance
-        diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
+        diagonal_noise = self.noise_variances(full, extra_noise)
         factor = self._factor(full, K.copy(), extra_noise)
         return State(theta, factor, _Embedded(U, s, variance, K, k1, diagonal_noise))
 
@@ -543,7 +551,8 @@ class EmbeddingPosterior(ArrayPosterior):
         BB = np.einsum("ij,ij->j", B, B)
         dm[:, o] = 2 * (alpha @ k_new - (K @ alpha) @ B)
         # BᵀKB = k_newᵀB - (diagonal of G - K) BᵀB.
-        dV[:, o] = 2 * predictive - 2 * diagonal_noise * BB
+        weighed = diagonal_noise * BB if np.ndim(diagonal_noise) == 0 else diagonal_noise @ np.square(B)
+        dV[:, o] = 2 * predictive - 2 * weighed
         dm[:, s2] = -2 * noise_variance * (alpha @ B)
         dV[:, s2] = 2 * noise_variance * BB
         dm[:, self.mean_indices] = basis - B.T @ self._basis

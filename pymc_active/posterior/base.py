@@ -87,6 +87,8 @@ class Posterior(ABC):
     y: np.ndarray
     x_map: InputMap
     y_map: Affine
+    # Known variances of the measurements y (n,), in its units, which add to the noise; 0 if there are none.
+    known_variance: np.ndarray | float = 0.0
 
     # If known: the covariance as a tree of kernels, the fixed parameters that follow theta, and what distinguishes the
     # prior of each entry of theta from those of the others.
@@ -95,13 +97,13 @@ class Posterior(ABC):
     prior_kinds: Sequence[tuple]
 
     @abstractmethod
-    def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+    def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace the data, in the user's units."""
 
-    def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
+    def with_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None = None) -> Self:
         """The same posterior for other data (user's units), sharing everything compiled."""
         other = copy(self)
-        other._set_data(X, y)
+        other._set_data(X, y, y_sd)
         return other
 
     @property

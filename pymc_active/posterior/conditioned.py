@@ -95,6 +95,11 @@ class ConditionedGP:
         user = self.posterior.moments(self._state, self.to_user(X)).noise_variance
         return user / float(self.posterior.y_map.scale) ** 2
 
+    @property
+    def data_noise(self) -> np.ndarray:
+        """Noise variance of each measurement (n,), with its known part."""
+        return self.noise_variance(self.X) + self.posterior.known_variance
+
     def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:
         """Derivatives of :meth:`noise_variance` in the rows of X, (m, D)."""
         if self._constant_noise is not None:

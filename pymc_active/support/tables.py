@@ -185,6 +185,19 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     return np.ascontiguousarray(values)
 
 
+def read_error_bars(y_sd: Any, n: int, X: Any = None) -> np.ndarray | None:
+    """Standard deviations (n,), from these or one number, checked like :func:`read_outputs`; None stays None."""
+    if y_sd is None:
+        return None
+    given = read_numbers(y_sd, "y_sd")
+    if (bad := ~((given >= 0) & (given <= LARGEST))).any():
+        raise ValueError(
+            f"y_sd must hold standard deviations in units of y, finite and not negative, 0 where none is known; got "
+            f"{given[bad][0]:g}"
+        )
+    return read_outputs(y_sd if given.ndim else np.full(n, given), n, X, "y_sd")
+
+
 def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
     """Numbers between 0 and 1, (k,); a ValueError for others."""
     if quantiles is None:

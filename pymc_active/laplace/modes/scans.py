@@ -55,7 +55,7 @@ def scan(
     """
     full = np.concatenate([theta, posterior.constants])
     residual = posterior.residual(full)
-    noise = np.exp(2 * full[posterior.log_noise]) + extra_noise
+    noise = posterior.noise_variances(full, extra_noise)
     changed, here = full.copy(), full.copy()
     changed[leaf.roles["log_outputscale"]] = _VANISHING
     A = posterior.kernel.at(changed, posterior.X).K.copy()
