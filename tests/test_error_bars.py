@@ -208,7 +208,7 @@ def test_learner_saves_and_resumes_them(tmp_path):
     learner.tell([[1.0, 2.0], [3.0, 4.0]], [20.0, np.nan], y_sd=[0.5, 0.7], failed=[False, True])
     learner.tell([5.0, 5.0], 21.0)
     assert learner.gpm.y_sd.tolist() == [0.0] * 9 + [0.5, 0.0]
-    learner.fit
+    _ = learner.fit
     learner.save(tmp_path / "run.nc")
     loaded = pma.Learner.load(tmp_path / "run.nc")
     np.testing.assert_array_equal(loaded.gpm.y_sd, learner.gpm.y_sd)

@@ -104,9 +104,11 @@ class FirstDesign:
         A point stands for the row nearest to it, so that the user's own points count. After the last row, points are
         random.
         """
-        candidates, known = ledger.candidates, (ledger.tried, ledger.pending)
-        done = [int(np.argmax(_Nearness(one.x, self.width).score(self.rows))) for part in known for one in part]
-        left = np.delete(self.rows, done, axis=0)
+        candidates, known, rows = ledger.candidates, (ledger.tried, ledger.pending), self.rows.copy()
+        for k, value in candidates.fixed.items():
+            rows[:, k] = value
+        done = [int(np.argmax(_Nearness(one.x, self.width).score(rows))) for part in known for one in part]
+        left = np.delete(rows, done, axis=0)
         if not len(left):
             return candidates.choose(None, *known, rng)
         if isinstance(candidates, Box):

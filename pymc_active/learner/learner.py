@@ -24,26 +24,19 @@ from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger, read_results
 from pymc_active.learner.models_followed import ONLY, FollowedModels
-from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
+from pymc_active.learner.optimum import Optimum, find_optimum, read_until, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.arguments import checked
-from pymc_active.support.data import Data
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import (
-    read_error_bars,
-    read_inputs,
-    read_numbers,
-    read_outputs,
-    warn_if_far_outside,
-)
+from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import DoubtfulFitWarning, SamplingWarning, ignoring
 
 # Rows and inputs of a summary: the last ones told.
@@ -314,10 +307,15 @@ class Learner(Summarized):
         return cast("FollowedModels", self._run.subject)
 
     @checked
-    def ask(self, n: int = 1) -> Any:
+    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
-        A ValueError if fewer are left, or if a model of your own holds data that results cannot be added to.
+        ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
+        question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
+        the others, of a pool only rows with these values are candidates.
+
+        A ValueError if fewer are left, for a fixed value outside the bounds, or if a model of your own holds data that
+        results cannot be added to.
 
         A batch is chosen greedily: pending points count as measured, with the predicted values. Points of a box differ
         by 2 % of its side in some input, if there is a choice. After failures (see :meth:`tell`) the expected worth
@@ -326,12 +324,8 @@ class Learner(Summarized):
         another score is negative, it is divided by P. Random points are drawn in proportion to P.
         """
         count("n", n)
-        if n > self.n_left:
-            raise ValueError(
-                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; "
-                + ("" if self.repeat else "add candidates, pass repeat=True, or ")
-                + "forget() pending points that will not be measured"
-            )
+        ledger = self._ledger.at(fixed)
+        ledger.check_left(n, fixed, self.repeat)
         if not isinstance(self._run.subject, FirstDesign):
             # A measurement that cannot be told would be lost.
             for gpm in self._run.subject.models.values():
@@ -343,7 +337,7 @@ class Learner(Summarized):
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
             for _ in range(n):
-                choices.append(self._choose(self._ledger.ask(*choices), rng))
+                choices.append(self._choose(ledger.ask(*choices), rng))
         shown = self._ledger.candidates.show(choices)
         # Another thread may have told results meanwhile.
         self._current.run = replace(self._run, ledger=self._ledger.ask(*choices), generator=write_generator(rng))
@@ -381,8 +375,7 @@ class Learner(Summarized):
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
         self._current.check_data()
-        told, rows = read_results(y, failed, len(X), x)
-        data = Data(X, told, read_error_bars(y_sd, len(X), x))
+        data, rows = read_results(X, y, y_sd, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -442,7 +435,7 @@ class Learner(Summarized):
         questions.
         """
         count("n", n, least=0)
-        limits = None if until is None else _read_until(until)
+        limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
         if save_to is not None:
@@ -554,7 +547,7 @@ class Learner(Summarized):
         ----------
         .. [1] Wilson (2024), Stopping Bayesian optimization with probabilistic regret bounds.
         """
-        epsilon, delta = _read_until((epsilon, delta))
+        epsilon, delta = read_until((epsilon, delta))
         # Equal values do not tell how much y varies.
         if isinstance(self._run.subject, FirstDesign) or not np.ptp(self.y):
             return False
@@ -599,13 +592,3 @@ class Learner(Summarized):
         self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)
-
-
-def _read_until(until: Any) -> tuple[float, float]:
-    """Epsilon and delta, checked before anything is measured."""
-    numbers = read_numbers(until, "until").reshape(-1).tolist()
-    epsilon, delta = (*numbers, 0.05)[:2] if 1 <= len(numbers) <= 2 else (np.nan, np.nan)
-    if not epsilon >= 0 or not 0 < delta < 1:
-        shown = " and ".join(f"{number:g}" for number in numbers) or "no number"
-        raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {shown}")
-    return epsilon, delta

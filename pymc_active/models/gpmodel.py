@@ -193,10 +193,21 @@ class GPModel(Summarized, ABC):
         return sum(map(math.prod, self.shapes.values()))
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
-        """Theta (P,) from unconstrained values by name; a ValueError for missing, unknown or misshapen entries."""
+        """Theta (P,) from unconstrained values by name, or else from the free variables; ``pm.find_MAP`` has both.
+
+        Other variables of the model are ignored. A ValueError for missing, unknown or misshapen entries.
+        """
         shapes = self.shapes
         if set(point) != set(shapes):
-            raise ValueError(f"a point needs exactly the value variables {sorted(shapes)}; got {sorted(point)}")
+            free = [variable.name for variable in self.model.free_RVs]
+            known, given = {*shapes, *self.model.named_vars}, set(point)
+            if not given <= known or not (given >= set(shapes) or given >= set(free)):
+                raise ValueError(
+                    f"a point needs the value variables {sorted(shapes)}, or the free variables {sorted(free)}; got "
+                    f"{sorted(point)}"
+                )
+            if not given >= set(shapes):
+                return self.unconstrain({name: np.asarray(point[name], float)[None] for name in free})[0]
         parts = [np.empty(0)]
         for name, shape in shapes.items():
             value = np.asarray(point[name], float)

@@ -19,7 +19,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.compile_mode import may_round, vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
 from pymc_active.support.data import Data
 from pymc_active.support.scaling import fit_scale
@@ -40,6 +40,11 @@ def data_value(variable: Any) -> np.ndarray:
 
 def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
+
+
+def _function(inputs: list, outputs: list) -> Callable:
+    rounds = may_round()
+    return pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", allow_input_downcast=rounds)
 
 
 def wrong_mean(found: str) -> ValueError:
@@ -157,7 +162,7 @@ class PyMCModel(GPModel):
         outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
         thetas = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
         vectorized = in_rows(outputs, {theta: thetas})
-        return pytensor.function([thetas], vectorized, mode=vm_mode(), on_unused_input="ignore")
+        return _function([thetas], vectorized)
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """See :meth:`GPModel.unconstrain`."""
@@ -176,7 +181,7 @@ class PyMCModel(GPModel):
             for rv, given in inputs.items()
         ]
         known = clone_replace(outputs, inputs)
-        return pytensor.function(list(inputs.values()), known, mode=vm_mode(), on_unused_input="ignore")
+        return _function(list(inputs.values()), known)
 
     def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
         """Draws (draws, ...) of the free variables by name, those of ``pm.draw``, which compiles at each call."""
@@ -196,22 +201,24 @@ class PyMCModel(GPModel):
         """The value of an expression of the model's variables where their unconstrained values are random."""
         [known] = self.model.replace_rvs_by_values([pt.as_tensor_variable(expression)])
         rng = np.random.default_rng(0)
-        point = {variable: rng.normal(size=self.shapes[variable.name]) for variable in self.model.value_vars}
+        point = {v: rng.normal(size=self.shapes[v.name]).astype(v.type.dtype) for v in self.model.value_vars}
         return np.asarray(known.eval(point, mode=vm_mode(), on_unused_input="ignore"))
 
-    def shape_at_new_rows(self, function: Callable) -> tuple[int, ...] | None:
-        """Shape of a function of X at one row more than the data; None if it cannot be evaluated there."""
+    def shape_at_new_rows(self, function: Callable) -> tuple[tuple[int, ...] | None, Exception | None]:
+        """Shape of a function of X at one row more than the data; or None, and why it cannot be evaluated there."""
         X = self.data[0]
         try:
-            return self.value_of(function(pt.as_tensor_variable(X[np.arange(len(X) + 1) % len(X)]))).shape
-        except Exception:  # PyTensor raises many kinds for a shape it cannot fit
-            return None
+            return self.value_of(function(pt.as_tensor_variable(X[np.arange(len(X) + 1) % len(X)]))).shape, None
+        except Exception as error:  # PyTensor raises many kinds for a shape it cannot fit
+            return None, error
 
     def check_mean(self) -> None:
         """Refuse a mean function that has no value for each row of any X."""
-        n, shape = len(self.data.y), self.shape_at_new_rows(self.gp.mean_func)
+        n, (shape, cause) = len(self.data.y), self.shape_at_new_rows(self.gp.mean_func)
         if shape not in ((), (n + 1,)):
-            raise wrong_mean("none" if shape is None else f"shape {shape} for {n + 1} rows, with data of {n}")
+            raise wrong_mean(
+                "none" if shape is None else f"shape {shape} for {n + 1} rows, with data of {n}"
+            ) from cause
 
     def posterior(self, compile_kwargs=None):
         # repr only where needed: that of a Mode changes as it is used.

@@ -32,6 +32,8 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
     if "posterior" not in trace.children:
         raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}")
     posterior = trace["posterior"].to_dataset()
+    # A single point may come without them.
+    posterior = posterior.expand_dims([dim for dim in ("chain", "draw") if dim not in posterior.dims])
     names = [variable.name for variable in gpm.model.free_RVs]
     missing = [name for name in names if name not in posterior]
     if missing:

@@ -27,7 +27,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
-from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.compile_mode import may_round, vm_mode
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
 from pymc_active.posterior.graph_taylor import (
     GraphLines,
@@ -185,6 +185,7 @@ class _Functions:
             on_unused_input="ignore",
             # A float input may replace whole numbers.
             rebuild_strict=False,
+            allow_input_downcast=may_round(),
             **self.compile_kwargs,
         )
         return _OneAtATime(function)

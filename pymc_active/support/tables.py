@@ -268,7 +268,8 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
         if low == high:
             constant = np.flatnonzero(box[:, 0] == box[:, 1]).tolist()
             more = "it" if len(constant) == 1 else ", ".join(str(name_of_input(labels[i])) for i in constant)
-            advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds"
+            advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds. To "
+            advice += "fix an input for a question, give its range here and use learner.ask(fixed={...})"
         raise ValueError(f"bounds must be {expected}; those of {which} are {ends}{advice}")
     return box[:, 0], box[:, 1]
 
