@@ -105,6 +105,7 @@ def data_groups(gpm: GPModel, data: Data) -> dict[str, xr.Dataset]:
 
 def simulate(posterior: Posterior, thetas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Data sets y (M, n) in the user's units, N(mean, K + noise) at the X of a posterior; NaN if K is not finite."""
+    posterior = posterior.of_each
     simulated = np.full((len(thetas), len(posterior.y)), np.nan)
     for m, theta in enumerate(thetas):
         normal = rng.normal(size=len(posterior.y))
@@ -128,6 +129,7 @@ def leave_one_out(posterior: Posterior, thetas: np.ndarray) -> tuple[np.ndarray,
 
     Sundararajan & Keerthi (2001); Rasmussen & Williams (2006), eqs. 5.10-5.12.
     """
+    posterior = posterior.of_each
     y, unit = posterior.y, float(posterior.y_map.scale)
     mean, sd, log_density = np.full((3, len(thetas), len(y)), np.nan)
     log_likelihood = np.full(len(thetas), np.nan)

@@ -28,7 +28,7 @@ def holding(gpm: GPModel, data: Data) -> Iterator[None]:
 
 def informative_rows(gpm: GPModel, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     """The ``n_rows`` rows of a model's data that :func:`by_variance` chooses, at the mode of a few random ones."""
-    data, posterior = gpm.data.copy(), gpm.posterior()
+    data, posterior = gpm.data.copy(), gpm.posterior().of_each
     some = rng.choice(len(data.y), min(n_rows, MANY), replace=False)
     with holding(gpm, data.rows(some)), ignoring(DoubtfulFitWarning):
         mode = fit_laplace(gpm, optimize=bool(gpm.shapes), random_seed=rng, progressbar=False)

@@ -39,7 +39,7 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
     distances = np.square((fit.X - fit.X[row]) / np.maximum(np.ptp(fit.X, axis=0), np.finfo(float).tiny)).sum(1)
     distances[row] = np.inf
     others = np.sort(np.argsort(distances, kind="stable")[: min(n - 1, MANY)])
-    rest = posterior.subset(others)
+    rest = posterior.of_each.subset(others)
     if rest is None:
         return None
     searcher = Searcher(rest)

@@ -97,8 +97,8 @@ class ConditionedGP:
 
     @property
     def data_noise(self) -> np.ndarray:
-        """Noise variance of each measurement (n,), with its known part."""
-        return self.noise_variance(self.X) + self.posterior.known_variance
+        """Noise variance of each row of the data (n,), with its known part; rows may be means."""
+        return (self.noise_variance(self.X) + self.posterior.known_variance) / self.posterior.counts
 
     def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:
         """Derivatives of :meth:`noise_variance` in the rows of X, (m, D)."""

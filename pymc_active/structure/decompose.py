@@ -209,9 +209,10 @@ def decompose(
     units = _units(unit, fit.gpm.inputs)
     y_unit = "log y" if is_log else y_unit
     words = Words(expansion, fit.gpm.inputs, units)
-    terms = _like_terms(additive_terms(posterior.kernel), words, posterior.X)
+    X_data = posterior.of_each.X
+    terms = _like_terms(additive_terms(posterior.kernel), words, X_data)
     kernels = [_kernel(term) for term in terms]
-    parts = [_part(expansion, _Centred(kernel, posterior.X) if centred else kernel) for kernel in kernels]
+    parts = [_part(expansion, _Centred(kernel, X_data) if centred else kernel) for kernel in kernels]
     level = float(posterior.y_map.shift)
     *moments, (f_mean, f_variance) = _moments([*parts, expansion], points, method, thetas, level)
     means, variances = (np.stack(values) for values in zip(*moments, strict=True))
@@ -227,7 +228,7 @@ def decompose(
         text = words.product(terms[c][0]) + _slope(expansion, words, terms[c], y_unit, units)
         averages = [_average(term, words) for term in terms[c]]
         if all(averages):
-            average = _part(expansion, _Centred(_kernel(averages), posterior.X))
+            average = _part(expansion, _Centred(_kernel(averages), X_data))
             text = with_trend(text, _share(marginal_moments(average, fit.X, "map").mean, fit.y), shares[c])
         size = f"standard deviation {amplitudes[c]:.3g}" + (f" {y_unit}" if y_unit else "")
         return f"{text[0].upper()}{text[1:]} ({share_of_variance(shares[c])}, {size})"
