@@ -226,6 +226,14 @@ def test_first_model_of_a_learner_has_them():
     np.testing.assert_array_equal(learner.gpm.y_sd, Y_SD[:4])
 
 
+def test_error_bars_are_told_and_not_made():
+    learner = pma.Learner(lambda X, y: pma.ard_gp(X, y, bounds=BOUNDS, y_sd=0.3), bounds=BOUNDS, random_seed=0)
+    with pytest.raises(ValueError, match=r"y_sd=\.\.\."):
+        learner.tell(X[:4], Y[:4])
+    learner.tell(X[:4], Y[:4], y_sd=0.3)
+    assert learner.gpm.y_sd.tolist() == [0.3] * 4
+
+
 def test_other_kernels_keep_them():
     gpm = MODELS["composite"](y_sd=Y_SD).with_expression("SE")
     np.testing.assert_array_equal(gpm.y_sd, Y_SD)
@@ -235,6 +243,9 @@ def test_draws_for_arviz_have_them():
     fit = pma.fit(MODELS["ard"](y_sd=Y_SD), random_seed=0, progressbar=False)
     tree = fit.to_datatree(draws=50, random_seed=0)
     np.testing.assert_array_equal(tree["constant_data"].y_sd, Y_SD)
+    assert tree["constant_data"].y_sd.dims == ("obs",)
+    later = pma.fit(MODELS["ard"](), random_seed=0, progressbar=False).given(X, Y, Y_SD)
+    assert later.to_datatree(draws=5, random_seed=0)["constant_data"].y_sd.dims == ("obs",)
     assert tree["log_likelihood"].y.shape == (1, 50, 9)
 
 

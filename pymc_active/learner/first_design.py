@@ -87,7 +87,8 @@ class FirstDesign:
         subject = read_subject(made, self.learn, None, 0, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
-        # Of error bars the function is not told.
+        if subject.data.errors.any() and not subject.data.equals(data):
+            raise ValueError("the function that makes the model must leave out y_sd: tell(x, y, y_sd=...) has it")
         subject.set_data(data)
         return subject
 

@@ -97,9 +97,11 @@ def data_groups(gpm: GPModel, data: Data) -> dict[str, xr.Dataset]:
     X, y, y_sd = data
     observed = to_dataset(gpm, {gpm.name: y}, [], len(y))
     if "X" in gpm.model.named_vars:
-        constant = to_dataset(gpm, {"X": X} | ({} if y_sd is None else {"y_sd": y_sd}), [], len(y))
+        constant = to_dataset(gpm, {"X": X}, [], len(y))
     else:
         constant = xr.Dataset({"X": (("obs", "input"), X)})
+    if y_sd is not None:
+        constant["y_sd"] = (constant["X"].dims[0], y_sd)
     return {"observed_data": observed, "constant_data": constant}
 
 
