@@ -105,12 +105,9 @@ class Rows(ABC):
     def with_fixed(self) -> np.ndarray:
         """The rows with the ``fixed`` values."""
 
-    def _free_with_fixed(self, taken: Sequence[int]) -> np.ndarray:
-        return np.setdiff1d(self.with_fixed(), taken)
-
     def n_left(self, tried, pending):
         taken = rows_taken(tried, pending, self.repeat)
-        return len(self._free_with_fixed(taken)) if self.fixed else len(self) - len(taken)
+        return len(np.setdiff1d(self.with_fixed(), taken)) if self.fixed else len(self) - len(taken)
 
     def places(self, n):
         return self.read(rows_among(len(self), n))
@@ -118,7 +115,7 @@ class Rows(ABC):
     def choose(self, scorer, tried, pending, rng):
         taken = rows_taken(tried, pending, self.repeat)
         if self.fixed:
-            rows = self._free_with_fixed(taken)
+            rows = np.setdiff1d(self.with_fixed(), taken)
             if scorer is None:
                 row = int(rng.choice(rows))
                 return Choice(self.read([row])[0], row, np.nan)

@@ -48,10 +48,10 @@ class Run:
 
     ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
     ``subject`` is what to follow: the models with their last fits, or the design before there is one. ``data`` are
-    those told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps``
-    are the numbers of points at which fits are still to be made: one for each time that results were told, in order, so
-    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or the
-    longer run that is better, each None until it is made.
+    those told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps`` are the
+    numbers of points at which fits are still to be made: one for each time that results were told, in order, so
+    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or
+    the longer run that is better, each None until it is made.
     """
 
     learn: str
@@ -71,8 +71,9 @@ class Run:
     steps: tuple[int, ...] = ()
 
     def __post_init__(self):
-        for values in filter(lambda part: part is not None, self.data):
-            values.setflags(write=False)
+        for values in self.data:
+            if values is not None:
+                values.setflags(write=False)
 
     @property
     def X(self) -> np.ndarray:

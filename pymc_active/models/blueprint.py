@@ -60,17 +60,9 @@ class Blueprint(GPModel):
     slope_sd = 1.0
 
     def __init__(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        mean: Any,
-        priors: Any,
-        x_scale: Scale,
-        y_scale: Scale,
-        bounds: Bounds | None = None,
+        self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None,
         y_sd: Any = None,
-    ):
+    ):  # fmt: skip
         # Copies, because the user's arrays may change before the PyMC model is made.
         points = read_inputs(X)
         self._data = Data(points, read_outputs(y, len(points), X), read_error_bars(y_sd, len(points), X)).copy()
