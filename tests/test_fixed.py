@@ -147,6 +147,11 @@ def test_equal_ends_of_a_box():
 
     found = maximize(Hill(), np.array([-1, -1, 2.0]), np.array([1, 1, 2.0]), np.random.default_rng(0))
     np.testing.assert_allclose(found.X[0], [0.3, 0.4, 2.0], atol=1e-4)
+    point = np.array([0.1, 0.2, 3.0])
+    found = maximize(Hill(), point, point, np.random.default_rng(0))
+    assert (found.X == point).all()
+    # One start and where it leads, and both again with where these lead.
+    assert len(found.X) == 2 + 4
 
 
 def test_equal_bounds_say_how_to_fix_an_input():
