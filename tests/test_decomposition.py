@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from numpy.testing import assert_allclose
 from scipy.linalg import block_diag
 
@@ -277,3 +278,20 @@ def test_the_words_of_a_search_say_how_probable_they_are():
 def test_shares_are_told_to_two_digits():
     said = [percent(share) for share in (0.94321, 0.0123, -0.0004, -0.25, np.nan)]
     assert said == ["94 %", "1.2 %", "less than 0.1 %", "-25 %", "an undefined part"]
+
+
+def test_replicates_change_nothing(monkeypatch):
+    """Rows that stand for several measurements, and the same measurements one by one."""
+    x, rng = np.repeat(np.linspace(0, 1, 12), np.arange(12) % 5 + 3), np.random.default_rng(3)
+    y = np.sin(6 * x) + x + 0.2 * rng.normal(size=len(x))
+    priors = {"log_lengthscale_SE": -1.0, "log_outputscale_SE": 0.0, "location_LIN": 0.0, "log_outputscale_LIN": 0.0}
+
+    def found():
+        gpm = pma.composite_gp(x, y, "SE + LIN", priors=priors | {"mean_constant": 0.0, "log_noise": -1.5})
+        return decompose(pma.fit_laplace(gpm, progressbar=False), NEW[:, None] / 2004), len(gpm.posterior().y)
+
+    (together, n_rows), _ = found(), monkeypatch.setattr("pymc_active.posterior.measured._FEW", 10**6)
+    (apart, n_all) = found()
+    assert (n_rows, n_all) == (12, len(x))
+    xr.testing.assert_allclose(together.components, apart.components, rtol=1e-8)
+    assert together.descriptions == apart.descriptions

@@ -85,7 +85,7 @@ def two_modes(gpm):
     first = near_the_prior(gpm)
     moved = first.best.z + 0.1
     expansions = [first.best, Expansion(first.best.space, moved)]
-    result = LaplaceFit(gpm, (gpm.X, gpm.y), expansions)
+    result = LaplaceFit(gpm, gpm.data, expansions)
     # Known weights, so that both components matter.
     vars(result)["modes"] = [replace(mode, weight=w) for mode, w in zip(result.modes, (0.6, 0.4), strict=True)]
     return result

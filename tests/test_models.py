@@ -204,7 +204,7 @@ def test_a_posterior_takes_its_data_once(route, monkeypatch):
     taken = []
     kind = ArrayPosterior if route == "builder" else GraphPosterior
     take = kind._set_data
-    monkeypatch.setattr(kind, "_set_data", lambda self, X, y: taken.append(len(X)) or take(self, X, y))
+    monkeypatch.setattr(kind, "_set_data", lambda self, X, *rest: taken.append(len(X)) or take(self, X, *rest))
     for n in (6, 9, 9):
         gpm.set_data(X[:n], y[:n])
         assert len(gpm.posterior().y) == n

@@ -173,7 +173,7 @@ def test_two_estimates_are_mixed_by_their_evidences():
     both = one.mixed(two, np.random.default_rng(0), "", is_repeated=True)
     assert min(one.log_evidence, two.log_evidence) <= both.log_evidence <= max(one.log_evidence, two.log_evidence)
     assert 0.3 < both.diagnostics["share"] < 0.7
-    lost = pma.ParticleFit(gpm, (gpm.X, gpm.y), replace(two.swarm, log_evidence=-100.0), two.diagnostics, two.renew)
+    lost = pma.ParticleFit(gpm, gpm.data, replace(two.swarm, log_evidence=-100.0), two.diagnostics, two.renew)
     both = one.mixed(lost, np.random.default_rng(0), "", is_repeated=True)
     assert both.diagnostics["share"] == 1.0
     # The mean of both estimates, which is that of the evidence without bias.

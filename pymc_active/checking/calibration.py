@@ -81,17 +81,18 @@ def calibrate(
             raise ValueError(f"{name} must be at least {least}; got {value}")
     gpm.keep_priors()
     check_prior(gpm)
-    rng, X = np.random.default_rng(random_seed), gpm.X.copy()
+    rng, held = np.random.default_rng(random_seed), gpm.data.copy()
+    X = held.X
     posterior = gpm.posterior()
     truths = draw_prior(gpm, posterior, n_simulations, rng)
     ranks, quantiles, n_doubtful = np.empty((n_simulations, gpm.n_parameters), int), np.empty(n_simulations), 0
     with progress("Calibrating", n_simulations, progressbar) as advance:
         for i, truth in enumerate(truths):
-            points = np.concatenate([X, rng.uniform(X.min(0), X.max(0))[None]])
-            y = simulate(posterior.with_data(points, np.resize(gpm.y, len(points))), truth[None], rng)[0]
+            data = held.joined(rng.uniform(X.min(0), X.max(0))[None], held.y[:1])
+            points, y = data.X, simulate(posterior.with_data(*data), truth[None], rng)[0]
             if not np.isfinite(y).all():
                 raise ValueError(f"the prior allows for data that are not finite, at {gpm.unflatten(truth)}: narrow it")
-            gpm.set_data(X, y[:-1])
+            gpm.set_data(X, y[:-1], held.y_sd)
             with ignoring(DoubtfulFitWarning):
                 found = fit(gpm, method=method, n_particles=n_particles, random_seed=rng, progressbar=False)
             ranks[i] = np.sum(found.draw(draws, rng) < truth, axis=0)

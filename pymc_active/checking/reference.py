@@ -51,7 +51,7 @@ def check_reference(fit: Subject, reference: Any) -> None:
             "reference must be a DataTree of draws, as pma.sample returns it, a fit or an Ensemble; "
             f"got {type(reference).__name__}"
         )
-    if not (np.array_equal(reference.X, fit.X) and np.array_equal(reference.y, fit.y)):
+    if not reference.data.equals(fit.data):
         raise ValueError("the reference is a fit to other data: fit both to the same")
     if isinstance(reference, Ensemble) and (len(reference.parts) > 1 or reference.parts[0].local):
         raise ValueError(f"an Ensemble as reference must hold draws of one model; got {reference!r}")
@@ -75,7 +75,7 @@ def make_reference(
     """What a checked ``reference`` stands for; without one, a longer run, which may take minutes."""
     if isinstance(reference, xr.DataTree):
         space = FullSpace(fit.posterior)
-        draws = ensemble_of_draws(fit.gpm, (fit.X, fit.y), space, trace_thetas(fit.gpm, reference), "trace")
+        draws = ensemble_of_draws(fit.gpm, fit.data, space, trace_thetas(fit.gpm, reference), "trace")
         return Reference("trace", draws, source=reference)
     kind = "run" if reference is None else "fit"
     if reference is None:
@@ -94,9 +94,9 @@ def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator,
         # Nothing to be averaged over: the fit is exact.
         return fit
     n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
-    if np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y):
+    if gpm.data.equals(fit.data):
         return longer_run(gpm, n, rng, progressbar)
-    with holding(gpm, fit.X, fit.y):
+    with holding(gpm, fit.data):
         return longer_run(gpm, n, rng, progressbar)
 
 
@@ -108,4 +108,4 @@ def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:
     if half is not None and n > 1:
         rows = np.array_split(rows, 2)[half]
     one: Part = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)
-    return Ensemble((one,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center)
+    return Ensemble((one,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center, y_sd=ensemble.y_sd)

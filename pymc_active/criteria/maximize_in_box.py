@@ -44,8 +44,8 @@ def _sorted(X: np.ndarray, values: np.ndarray) -> LocalMaxima:
 
 
 def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> LocalMaxima:
-    """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each."""
-    width = high - low
+    """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each; inputs of equal ends are fixed."""
+    width, is_fixed = high - low, high == low
     # Of several models fewer draws each.
     n_rough = max(2 * _CLIMB // (len(scorer.ensemble.parts) + 1), _FEWEST)
     rough = scorer.coarse(min(n_rough, most_kept(len(scorer.ensemble.y))))
@@ -77,7 +77,9 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
         return _sorted(found, np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf))
 
     seeds = _seeds(scorer.ensemble, low, high, rng)
-    seeds = np.concatenate([seeds, np.clip((scorer.seeds - low) / width, 0.0, 1.0)])
+    seeds = np.concatenate([seeds, np.clip((scorer.seeds - low) / np.where(is_fixed, 1.0, width), 0.0, 1.0)])
+    # Else points that are the same would seem to lie apart.
+    seeds[:, is_fixed] = 0.0
     values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
     if not np.isfinite(values).any():
         raise ValueError("the criterion is not finite at any point of the box")
@@ -115,7 +117,7 @@ def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random
     inside = rng.uniform(size=(_SEEDS // 2, D))
     # A box of few inputs has few corners.
     corners = np.unique(rng.integers(2, size=(_SEEDS // 4, D)).astype(float), axis=0)
-    data = (ensemble.X[rng.integers(len(ensemble.X), size=_SEEDS // 10)] - low) / (high - low)
+    data = (ensemble.X[rng.integers(len(ensemble.X), size=_SEEDS // 10)] - low) / np.where(high > low, high - low, 1.0)
     data += 0.05 * rng.normal(size=data.shape)
     parts = [inside, corners, data]
     gpm, where = ensemble.gpm, ensemble.gpm.embedding_slice

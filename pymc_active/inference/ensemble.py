@@ -17,6 +17,7 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.full_space import Space
+from pymc_active.support.data import Data
 
 # One Gaussian at the highest mode: hyperparameters fixed, marginalised in the mean, or in mean and variance.
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
@@ -68,9 +69,10 @@ class Part(NamedTuple):
 class Ensemble:
     """Weighted hyperparameters of one model, or of several.
 
-    ``X`` (n, D) and ``y`` (n,) are the data that the members are conditioned on, in the user's units; ``method`` is one
-    of ``METHODS``, "trace" or "point"; ``gpm`` is the model or the most probable one, and ``center`` (P,) its
-    hyperparameters at its highest mode, or the first member. ``evidence`` is that of the fit that it is of, if known.
+    ``X`` (n, D), ``y`` and ``y_sd`` (n,) are the data that the members are conditioned on, in the user's units;
+    ``method`` is one of ``METHODS``, "trace" or "point"; ``gpm`` is the model or the most probable one, and ``center``
+    (P,) its hyperparameters at its highest mode, or the first member. ``evidence`` is that of the fit that it is of, if
+    known.
     """
 
     parts: tuple[Part, ...]
@@ -80,6 +82,12 @@ class Ensemble:
     gpm: GPModel
     center: np.ndarray
     evidence: Evidence = UNKNOWN
+    y_sd: np.ndarray | None = None
+
+    @property
+    def data(self) -> Data:
+        """The data that the members are conditioned on."""
+        return Data(self.X, self.y, self.y_sd)
 
     def __len__(self) -> int:
         return sum(len(part.z) for part in self.parts)
@@ -159,12 +167,10 @@ def _equal(n: int) -> np.ndarray:
     return np.full(n, 1 / n)
 
 
-def ensemble_of_draws(
-    gpm: GPModel, data: tuple[np.ndarray, np.ndarray], space: Space, z: np.ndarray, method: str, **keywords: Any
-) -> Ensemble:
-    """Equally weighted draws z (S, P') for one model and its data (X, y); by default ``center`` is the first draw."""
-    keywords = {"center": space.lift(z[0])} | keywords
-    return Ensemble((Part(gpm, space, z, _equal(len(z))),), *data, method, gpm, **keywords)
+def ensemble_of_draws(gpm: GPModel, data: Data, space: Space, z: np.ndarray, method: str, **keywords: Any) -> Ensemble:
+    """Equally weighted draws z (S, P') for one model and its data; by default ``center`` is the first draw."""
+    keywords = {"center": space.lift(z[0]), "y_sd": data.y_sd} | keywords
+    return Ensemble((Part(gpm, space, z, _equal(len(z))),), data.X, data.y, method, gpm, **keywords)
 
 
 def ensemble_of_models(members: Sequence[Ensemble], weights: np.ndarray, best: int) -> Ensemble:

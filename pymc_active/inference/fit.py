@@ -20,6 +20,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.arguments import checked
+from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized
 
 # Draws behind the table of a summary.
@@ -47,7 +48,7 @@ class Fit(Summarized, ABC):
     """
 
     gpm: GPModel
-    data: tuple[np.ndarray, np.ndarray]
+    data: Data
     n_left_out: int = field(default=0, kw_only=True)
 
     # The name of the group in files.
@@ -62,6 +63,11 @@ class Fit(Summarized, ABC):
     def y(self) -> np.ndarray:
         """Outputs of the fit (n,), in the user's units."""
         return self.data[1]
+
+    @property
+    def y_sd(self) -> np.ndarray | None:
+        """Known standard deviations of the outputs of the fit (n,), in the user's units; None without."""
+        return self.data.y_sd
 
     @property
     def log_evidence(self) -> float:
@@ -148,7 +154,7 @@ class Fit(Summarized, ABC):
         """Unconstrained draws of the hyperparameters, (draws, P)."""
 
     @abstractmethod
-    def given(self, X: np.ndarray, y: np.ndarray) -> Fit:
+    def given(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None = None) -> Fit:
         """The fit conditioned on other data (user's units), such as imagined outcomes; the model keeps its own."""
 
     @abstractmethod
@@ -209,7 +215,7 @@ class Fit(Summarized, ABC):
         rng = np.random.default_rng(random_seed)
         thetas, rows = self._distinct_draws(draws, rng)
         seed = int(rng.integers(2**31))
-        groups = arviz_groups(self.gpm, self.posterior, thetas, rows[None], self.X, self.y, seed)
+        groups = arviz_groups(self.gpm, self.posterior, thetas, rows[None], self.data, seed)
         attrs = self._plain_diagnostics()
         logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
         groups["sample_stats"].attrs = attrs | logs | {"n_left_out": self.n_left_out}

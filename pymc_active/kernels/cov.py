@@ -162,6 +162,18 @@ class ErrorBars(pm.gp.cov.Covariance):
         return self.sigma**2 + pt.square(self._slice(X)[0][:, 0])
 
 
+class MeasurementNoise(pm.gp.cov.WhiteNoise):
+    """Noise ``sigma``, and at the measured inputs, the variable ``X`` itself, the known sds ``y_sd`` (n,) as well."""
+
+    def __init__(self, sigma: Any, X: Any, y_sd: Any):
+        super().__init__(sigma)
+        self.X, self.y_sd = X, y_sd
+
+    def diag(self, X: Any) -> TensorVariable:
+        """Noise variance at the rows of X."""
+        return super().diag(X) + pt.square(self.y_sd) if X is self.X else super().diag(X)
+
+
 class Rescaled(_Mapped):
     """A kernel on rescaled inputs, ``base((X - shift) / scale)``, as builders use for ``x_scale``."""
 

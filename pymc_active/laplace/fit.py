@@ -22,6 +22,7 @@ from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.models.datatrees import n_affordable
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space
+from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import SamplingWarning, ignoring
@@ -261,11 +262,11 @@ class LaplaceFit(Fit):
         """Inverse Hessian (P, P), zero along directions of symmetry, at most 1.8 prior sds; raises as ``hessian``."""
         return self.best.full_covariance
 
-    def given(self, X: np.ndarray, y: np.ndarray) -> LaplaceFit:
+    def given(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None = None) -> LaplaceFit:
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
-        posterior = self.best.full_posterior.with_data(X, y)
+        posterior = self.best.full_posterior.with_data(X, y, y_sd)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return replace(self, data=(X, y), expansions=expansions, search=NO_SEARCH)
+        return replace(self, data=Data(X, y, y_sd), expansions=expansions, search=NO_SEARCH)
 
     def to_dataset(self) -> xr.Dataset:
         """The modes, best first, in the coordinates of their space, the number of points and how the search went."""
@@ -336,7 +337,7 @@ class LaplaceFit(Fit):
             For ``"draws"``. The fit keeps the draws of an int, so that several criteria share them.
         """
         method, draws = "mgp" if method is None else method, 128 if draws is None else draws
-        best, data = self.expansions[self._heaviest], (self.X, self.y)
+        best, data = self.expansions[self._heaviest], self.data
         known: dict[str, Any] = {"center": best.theta, "evidence": self.evidence}
         if not len(best.z):
             method = "map"
@@ -348,7 +349,7 @@ class LaplaceFit(Fit):
                 Part(self.gpm, e.space, e.z[None], np.array([weight]), local=(e,), rule=rule)
                 for e, weight in zip(some, weights, strict=True)
             )
-            return Ensemble(parts, *data, method, self.gpm, **known)
+            return Ensemble(parts, self.X, self.y, method, self.gpm, y_sd=self.y_sd, **known)
         if method == "cubature":
             axes = np.sqrt(best.root.shape[1]) * best.root.T
             z = np.concatenate([best.z + axes, best.z - axes])

@@ -110,7 +110,7 @@ def fit_laplace(
             theta = gpm.flatten(point or {})
             if not np.isfinite(posterior.value_and_gradient(theta)[0]):
                 raise ValueError("the log posterior is not finite at this point: K + noise is not positive definite")
-            fit = LaplaceFit(gpm, (gpm.X, gpm.y), [expand(posterior, theta, embedding)])
+            fit = LaplaceFit(gpm, gpm.data, [expand(posterior, theta, embedding)])
         else:
             rng = np.random.default_rng(random_seed)
             starts = [] if point is None else [gpm.flatten(point)]
@@ -118,7 +118,7 @@ def fit_laplace(
             task = SearchTask(posterior, embedding, starts, n_restarts, population, rng)
             with progress("Searching modes", task.n_steps, progressbar) as advance:
                 found = search_and_expand(task, executor=executor, advance=advance)
-            fit = LaplaceFit(gpm, (gpm.X, gpm.y), found.expansions, found.search, found.converged)
+            fit = LaplaceFit(gpm, gpm.data, found.expansions, found.search, found.converged)
     if fit.diagnostics["warnings"]:
         warn_user("the Laplace fit is doubtful: " + "; ".join(fit.diagnostics["warnings"]), DoubtfulFitWarning)
     return fit

@@ -73,7 +73,7 @@ def fit_laplace_models[Label: Hashable](
             for call in elsewhere.values():
                 call.cancel()
         fits = {
-            label: LaplaceFit(gpm, (gpm.X, gpm.y), found[label].expansions, found[label].search, found[label].converged)
+            label: LaplaceFit(gpm, gpm.data, found[label].expansions, found[label].search, found[label].converged)
             for label, gpm in models.items()
             if label in found
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,6 +35,9 @@ class Choice(NamedTuple):
 
 class Candidates(Protocol):
     """The points that a learner chooses from. Points ``tried`` were measured, failed or not; others are ``pending``."""
+
+    # Values of inputs, by their numbers, that a choice must have.
+    fixed: Mapping[int, float]
 
     def __len__(self) -> int:
         """Rows of the pool; 0 for a box."""
@@ -79,6 +83,7 @@ class Rows(ABC):
     """Rows of a pool, each offered once unless ``repeat``."""
 
     repeat: bool
+    fixed: Mapping[int, float] = MappingProxyType({})
 
     @abstractmethod
     def __len__(self) -> int:
@@ -96,14 +101,26 @@ class Rows(ABC):
     def equal_to(self, X: np.ndarray) -> list[list[int]]:
         """The rows that are equal to each of the points (k, D)."""
 
+    @abstractmethod
+    def with_fixed(self) -> np.ndarray:
+        """The rows with the ``fixed`` values."""
+
     def n_left(self, tried, pending):
-        return len(self) - len(rows_taken(tried, pending, self.repeat))
+        taken = rows_taken(tried, pending, self.repeat)
+        return len(np.setdiff1d(self.with_fixed(), taken)) if self.fixed else len(self) - len(taken)
 
     def places(self, n):
         return self.read(rows_among(len(self), n))
 
     def choose(self, scorer, tried, pending, rng):
         taken = rows_taken(tried, pending, self.repeat)
+        if self.fixed:
+            rows = np.setdiff1d(self.with_fixed(), taken)
+            if scorer is None:
+                row = int(rng.choice(rows))
+                return Choice(self.read([row])[0], row, np.nan)
+            found = _known(best_of(self.read(rows), 0, partial(screened, scorer), ()))
+            return found._replace(row=int(rows[found.row]))
         if scorer is not None:
             return self._best(partial(screened, scorer), taken)
         row = int(rng.integers(len(self) - len(taken)))
@@ -115,10 +132,7 @@ class Rows(ABC):
         return self._best(scorer.score, ())
 
     def _best(self, score: Score, taken: Sequence[int]) -> Choice:
-        found = self.best(score, taken)
-        if found is None:
-            raise ValueError("the criterion is NaN for every candidate")
-        return found
+        return _known(self.best(score, taken))
 
     def find(self, X, known=()):
         offered, rows = set(rows_taken(known)), []
@@ -127,6 +141,12 @@ class Rows(ABC):
             offered.add(row)
             rows.append(row)
         return rows
+
+
+def _known(found: Choice | None) -> Choice:
+    if found is None:
+        raise ValueError("the criterion is NaN for every candidate")
+    return found
 
 
 def best_of(X: np.ndarray, start: int, score: Score, taken: Sequence[int]) -> Choice | None:
@@ -138,6 +158,11 @@ def best_of(X: np.ndarray, start: int, score: Score, taken: Sequence[int]) -> Ch
     best = int(np.nanargmax(scores))
     # A view would keep the whole block in memory.
     return Choice(X[rows[best]].copy(), start + int(rows[best]), float(scores[best]))
+
+
+def rows_with(X: np.ndarray, start: int, fixed: Mapping[int, float]) -> np.ndarray:
+    """Numbers, which begin with ``start``, of rows of X (m, D) with values of some inputs."""
+    return start + np.flatnonzero((X[:, list(fixed)] == list(fixed.values())).all(1))
 
 
 class Pool(Rows):
@@ -174,6 +199,9 @@ class Pool(Rows):
     def read(self, rows):
         return self.X[rows]
 
+    def with_fixed(self):
+        return rows_with(self.X, 0, self.fixed)
+
     def labels_of(self, rows):
         return self.labels[list(rows)]
 
@@ -193,6 +221,8 @@ class Pool(Rows):
 
 class Box:
     """All points between lower and upper bounds."""
+
+    fixed: Mapping[int, float] = MappingProxyType({})
 
     def __init__(self, bounds: Any, inputs: Sequence, repeat: bool):
         self.low, self.high = read_bounds(bounds, len(inputs), inputs)
@@ -221,11 +251,14 @@ class Box:
         return np.array(rows, int)
 
     def choose(self, scorer, tried, pending, rng):
+        low, high = self.low.copy(), self.high.copy()
+        for k, value in self.fixed.items():
+            low[k] = high[k] = value
         if scorer is None:
-            return Choice(rng.uniform(self.low, self.high), -1, np.nan)
+            return Choice(rng.uniform(low, high), -1, np.nan)
         asked, measured = (np.reshape([one.x for one in part], (-1, len(self.low))) for part in (pending, tried))
         taken, apart = (asked, _SAME) if self.repeat else (np.concatenate([measured, asked]), _APART)
-        found = maximize(scorer, self.low, self.high, rng)
+        found = maximize(scorer, low, high, rng)
         free = [Choice(x, -1, float(v)) for x, v in zip(*found, strict=True) if self._is_away(x, taken, _SAME)]
         if free:
             # All that is left of a peak that is known are points beside each other, which would tell the same.

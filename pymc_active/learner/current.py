@@ -66,12 +66,12 @@ class Current:
         before = self.run
         try:
             if isinstance(run.subject, FollowedModels):
-                run.subject.set_data(run.X, run.y)
+                run.subject.set_data(run.data)
             self.run = run
         except BaseException:
             self.run = before
             if isinstance(before.subject, FollowedModels):
-                before.subject.set_data(before.X, before.y)
+                before.subject.set_data(before.data)
             raise
 
     def searched(self) -> Fit | ModelAverage:
@@ -129,10 +129,11 @@ class Current:
 
     def check_data(self) -> None:
         """Raise a ValueError if the model's data were changed elsewhere."""
-        X, y = self.run.X, self.run.y
+        X, y, errors = self.run.X, self.run.y, self.run.data.errors
         for gpm in self.run.subject.models.values():
             # Up to what a model rounds.
-            if len(gpm.y) != len(y) or not (np.allclose(gpm.X, X, _ROUNDED, 0) and np.allclose(gpm.y, y, _ROUNDED, 0)):
+            held = (gpm.X, X), (gpm.y, y), (gpm.data.errors, errors)
+            if len(gpm.y) != len(y) or not all(np.allclose(*pair, _ROUNDED, 0) for pair in held):
                 raise ValueError(
                     f"the model has other data ({len(gpm.y)} points) than this learner knows ({len(y)} points): "
                     "another learner uses the same model, or its data were set directly. Make one model for each "

@@ -17,6 +17,7 @@ from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, read_subject
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.support.data import Data
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, InputScaleWarning, ignoring
 
@@ -69,8 +70,9 @@ class FirstDesign:
         other.inputs = inputs
         return other
 
-    def with_data(self, X: np.ndarray, y: np.ndarray) -> FirstDesign | FollowedModels:
-        """What to follow given the data X (n, D) and y (n,): the model made from them, or this, if they are too few."""
+    def with_data(self, data: Data) -> FirstDesign | FollowedModels:
+        """What to follow given data: the model made from them, or this, if they are too few."""
+        X, y, y_sd = data
         if len(y) < len(self.rows):
             return self
         is_named = self.inputs != list(range(X.shape[1]))
@@ -78,10 +80,16 @@ class FirstDesign:
         table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
         # Which has been said; and points that were asked for do not come from y.
         with ignoring(InputScaleWarning, ConfoundedInputsWarning):
-            made = ard_gp(table, y, bounds=self.bounds) if self.function is None else self.function(table, y.copy())
+            if self.function is None:
+                made = ard_gp(table, y, bounds=self.bounds, y_sd=y_sd)
+            else:
+                made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
+        if subject.data.errors.any() and not subject.data.equals(data):
+            raise ValueError("the function that makes the model must leave out y_sd: tell(x, y, y_sd=...) has it")
+        subject.set_data(data)
         return subject
 
     def raise_unfitted(self, n: int) -> NoReturn:
@@ -97,9 +105,11 @@ class FirstDesign:
         A point stands for the row nearest to it, so that the user's own points count. After the last row, points are
         random.
         """
-        candidates, known = ledger.candidates, (ledger.tried, ledger.pending)
-        done = [int(np.argmax(_Nearness(one.x, self.width).score(self.rows))) for part in known for one in part]
-        left = np.delete(self.rows, done, axis=0)
+        candidates, known, rows = ledger.candidates, (ledger.tried, ledger.pending), self.rows.copy()
+        for k, value in candidates.fixed.items():
+            rows[:, k] = value
+        done = [int(np.argmax(_Nearness(one.x, self.width).score(rows))) for part in known for one in part]
+        left = np.delete(rows, done, axis=0)
         if not len(left):
             return candidates.choose(None, *known, rng)
         if isinstance(candidates, Box):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.learner.candidates import Choice, Rows, Score, best_of
+from pymc_active.learner.candidates import Choice, Rows, Score, best_of, rows_with
 from pymc_active.support.tables import read_inputs
 
 
@@ -62,6 +62,9 @@ class LazyPool(Rows):
         if best is not None:
             self._read[best.row] = best.x
         return best
+
+    def with_fixed(self):
+        return np.concatenate(self._map(rows_with, dict(self.fixed)))
 
     def equal_to(self, X):
         equal: list[list[int]] = [[] for _ in X]

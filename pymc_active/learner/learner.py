@@ -24,7 +24,7 @@ from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger, read_results
 from pymc_active.learner.models_followed import ONLY, FollowedModels
-from pymc_active.learner.optimum import Optimum, find_optimum, regret_is_small
+from pymc_active.learner.optimum import Optimum, find_optimum, read_until, regret_is_small
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
@@ -36,7 +36,7 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_numbers, read_outputs, warn_if_far_outside
+from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     ExecutionWarning,
@@ -307,10 +307,14 @@ class Learner(Summarized):
         return cast("FollowedModels", self._run.subject)
 
     @checked
-    def ask(self, n: int = 1) -> Any:
+    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
-        A ValueError if fewer are left.
+        ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
+        question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
+        the others, of a pool only rows with these values are candidates.
+
+        A ValueError if fewer are left, and for a fixed value outside the bounds.
 
         A batch is chosen greedily: pending points count as measured, with the predicted values. Points of a box differ
         by 2 % of its side in some input, if there is a choice. After failures (see :meth:`tell`) the expected worth
@@ -319,12 +323,8 @@ class Learner(Summarized):
         another score is negative, it is divided by P. Random points are drawn in proportion to P.
         """
         count("n", n)
-        if n > self.n_left:
-            raise ValueError(
-                f"the pool has {self.n_left} candidate(s) left and {n} were asked for; "
-                + ("" if self.repeat else "add candidates, pass repeat=True, or ")
-                + "forget() pending points that will not be measured"
-            )
+        ledger = self._ledger.at(fixed)
+        ledger.check_left(n, fixed, self.repeat)
         if not isinstance(self._run.subject, FirstDesign):
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
@@ -333,7 +333,7 @@ class Learner(Summarized):
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
             for _ in range(n):
-                choices.append(self._choose(self._ledger.ask(*choices), rng))
+                choices.append(self._choose(ledger.ask(*choices), rng))
         shown = self._ledger.candidates.show(choices)
         # Another thread may have told results meanwhile.
         self._current.run = replace(self._run, ledger=self._ledger.ask(*choices), generator=write_generator(rng))
@@ -350,7 +350,7 @@ class Learner(Summarized):
         probability = np.exp(success(np.stack([choice.x for choice in found])))
         return found[rng.choice(n, p=probability / probability.sum())]
 
-    def tell(self, x: Any, y: Any, *, asked: Any = None, failed: Any = None) -> None:
+    def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
         """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
@@ -362,19 +362,23 @@ class Learner(Summarized):
         model learns x. An EvaluationWarning says so of points that are close to pending ones, and of answers that came
         before. Results told together are one step for the fit, which is faster than telling them one by one.
 
+        ``y_sd``, (k,) or a number, are known standard deviations of y, error bars as in :func:`ard_gp`; measurements
+        told without have none.
+
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and if a row with a
         number ``failed``; then nothing is added.
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
         self._current.check_data()
-        told, rows = read_results(y, failed, len(X), x)
+        data, rows = read_results(X, y, y_sd, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
         if not rows.any():
             return
-        X, told, positions = X[rows], told[rows], list(compress(positions, rows))
+        data, positions = data.rows(rows), list(compress(positions, rows))
+        X, told, _ = data
         labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if_far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0)
@@ -382,7 +386,7 @@ class Learner(Summarized):
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
-        self._current.become(self._run.tell(X, told, positions, columns))
+        self._current.become(self._run.tell(data, positions, columns))
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
@@ -427,7 +431,7 @@ class Learner(Summarized):
         questions.
         """
         count("n", n, least=0)
-        limits = None if until is None else _read_until(until)
+        limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
         if save_to is not None:
@@ -544,7 +548,7 @@ class Learner(Summarized):
         ----------
         .. [1] Wilson (2024), Stopping Bayesian optimization with probabilistic regret bounds.
         """
-        epsilon, delta = _read_until((epsilon, delta))
+        epsilon, delta = read_until((epsilon, delta))
         # Equal values do not tell how much y varies.
         if isinstance(self._run.subject, FirstDesign) or not np.ptp(self.y):
             return False
@@ -589,13 +593,3 @@ class Learner(Summarized):
         self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)
-
-
-def _read_until(until: Any) -> tuple[float, float]:
-    """Epsilon and delta, checked before anything is measured."""
-    numbers = read_numbers(until, "until").reshape(-1).tolist()
-    epsilon, delta = (*numbers, 0.05)[:2] if 1 <= len(numbers) <= 2 else (np.nan, np.nan)
-    if not epsilon >= 0 or not 0 < delta < 1:
-        shown = " and ".join(f"{number:g}" for number in numbers) or "no number"
-        raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {shown}")
-    return epsilon, delta

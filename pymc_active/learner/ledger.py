@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,8 +12,16 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
+from pymc_active.support.data import Data
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
+from pymc_active.support.tables import (
+    name_of_input,
+    read_error_bars,
+    read_inputs,
+    read_numbers,
+    read_outputs,
+    warn_if_far_outside,
+)
 from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
@@ -54,6 +63,37 @@ class Ledger:
     def matrix(self, choices: Sequence[Choice]) -> np.ndarray:
         """Choices as a matrix (k, D)."""
         return np.reshape([choice.x for choice in choices], (-1, len(self.inputs)))
+
+    def at(self, fixed: Mapping | None) -> Self:
+        """The ledger of a question in which some inputs are fixed, by name or number of column."""
+        if fixed is None:
+            return self
+        if not isinstance(fixed, Mapping):
+            raise TypeError(f"fixed must be a dict of inputs and their values; got {type(fixed).__name__}")
+        if unknown := [name for name in fixed if name not in self.inputs]:
+            known = ", ".join(map(str, self.inputs))
+            raise ValueError(f"fixed has {name_of_input(unknown[0])}, which is none of the inputs {known}")
+        values = {self.inputs.index(name): read_numbers(value, "fixed") for name, value in fixed.items()}
+        for (k, value), name in zip(values.items(), map(name_of_input, fixed), strict=True):
+            if value.shape != () or not np.isfinite(value):
+                raise ValueError(f"fixed must have one finite number for each input; got {value} for {name}")
+            if isinstance(self.candidates, Box):
+                low, high = (end[k] for end in self.candidates.limits)
+                if not low <= value <= high:
+                    raise ValueError(f"fixed has {name} = {value:g}, outside the bounds from {low:g} to {high:g}")
+        candidates = copy(self.candidates)
+        candidates.fixed = {k: float(value) for k, value in values.items()}
+        return replace(self, candidates=candidates)
+
+    def check_left(self, n: int, fixed: Mapping | None, repeat: bool) -> None:
+        """Raise a ValueError unless ``n`` points can be asked for, with the ``fixed`` values."""
+        if n > self.n_left:
+            values = " and ".join(f"{name_of_input(name)} = {value}" for name, value in (fixed or {}).items())
+            raise ValueError(
+                f"the pool has {self.n_left} candidate(s) {values and f'with {values} '}left and {n} were asked for; "
+                + ("" if repeat else "add candidates, pass repeat=True, or ")
+                + "forget() pending points that will not be measured"
+            )
 
     def begun_with(self, X: np.ndarray) -> Self:
         """The ledger of a run that starts with measured points X (n, D)."""
@@ -221,11 +261,12 @@ def _without(choices: tuple[Choice, ...], positions: Sequence[int | None]) -> tu
     return tuple(choice for i, choice in enumerate(choices) if i not in positions)
 
 
-def read_results(y: Any, failed: Any, n: int, x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs (n,) of the points x, NaN where an experiment failed, and which rows (n,) are results.
+def read_results(X: np.ndarray, y: Any, y_sd: Any, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
+    """Measurements at X (n, D), given as x, whose y is NaN where one failed, and which rows (n,) are results.
 
     A row without a number is a failure if ``failed``, a bool or n of them, says so, by default if it is the only row.
     """
+    n = len(X)
     if isinstance(y, str):
         raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
     if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or y.shape not in ((n,), (n, 1)):
@@ -247,4 +288,4 @@ def read_results(y: Any, failed: Any, n: int, x: Any) -> tuple[np.ndarray, np.nd
             "these experiments failed, failed=False if not",
             EvaluationWarning,
         )
-    return values, is_result
+    return Data(X, values, read_error_bars(y_sd, n, x)), is_result

@@ -22,6 +22,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 from pymc_active.support.arguments import kind_of
+from pymc_active.support.data import Data
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
@@ -84,11 +85,16 @@ class FollowedModels:
         """Outputs measured so far (n,)."""
         return next(iter(self.tracks.values())).gpm.y
 
-    def set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+    @property
+    def data(self) -> Data:
+        """What the models hold."""
+        return next(iter(self.tracks.values())).gpm.data
+
+    def set_data(self, data: Data) -> None:
         """Replace the data that the models hold, as much of them as differ."""
         for gpm in self.models.values():
-            if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
-                gpm.set_data(X, y)
+            if not gpm.data.equals(data):
+                gpm.set_data(*data)
 
     def anew(self) -> Self:
         """The models without their last fits."""
@@ -97,10 +103,10 @@ class FollowedModels:
     @contextmanager
     def holding_first(self, n: int) -> Iterator[None]:
         """Context in which the models hold the first n points only."""
-        X, y = self.X[:n].copy(), self.y[:n].copy()
+        first = self.data.rows(slice(n))
         with ExitStack() as stack:
             for gpm in self.models.values():
-                stack.enter_context(holding(gpm, X, y))
+                stack.enter_context(holding(gpm, first))
             yield
 
     def follow(self, seed: int, executor: Executor | None, anew: bool = False) -> Self:
@@ -225,7 +231,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
         _check_model(gpm)
-        if not (np.array_equal(gpm.X, first.X) and np.array_equal(gpm.y, first.y)):
+        if not gpm.data.equals(first.data):
             raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
     check_distinct(named)
     return named

@@ -23,6 +23,7 @@ from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.tables import read_numbers
 from pymc_active.support.threads import one_blas_thread
 
 _HYPERPARAMETERS, _FEATURES = 64, 1000
@@ -199,3 +200,13 @@ def _shortfalls(found: list[OptimizedPaths], x: np.ndarray) -> np.ndarray:
         float(o.gp.posterior.y_map.scale) * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0]) for o in found
     ]
     return np.maximum(np.concatenate(short), 0.0)
+
+
+def read_until(until: Any) -> tuple[float, float]:
+    """Epsilon and delta, checked before anything is measured."""
+    numbers = read_numbers(until, "until").reshape(-1).tolist()
+    epsilon, delta = (*numbers, 0.05)[:2] if 1 <= len(numbers) <= 2 else (np.nan, np.nan)
+    if not epsilon >= 0 or not 0 < delta < 1:
+        shown = " and ".join(f"{number:g}" for number in numbers) or "no number"
+        raise ValueError(f"epsilon must be at least 0 and delta between 0 and 1; got {shown}")
+    return epsilon, delta

@@ -26,6 +26,7 @@ from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.data import Data
 from pymc_active.support.tables import name_of_input, warn_if_apart
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
 
@@ -45,11 +46,11 @@ class Run:
     """A run between two calls of its learner; told and corrected, it is another one. A file holds this value.
 
     ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
-    ``subject`` is what to follow: the models with their last fits, or the design before there is one. X (n, D) and y
-    (n,) are the data told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps``
-    are the numbers of points at which fits are still to be made: one for each time that results were told, in order, so
-    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or the
-    longer run that is better, each None until it is made.
+    ``subject`` is what to follow: the models with their last fits, or the design before there is one. ``data`` are
+    those told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps`` are the
+    numbers of points at which fits are still to be made: one for each time that results were told, in order, so
+    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or
+    the longer run that is better, each None until it is made.
     """
 
     learn: str
@@ -62,16 +63,26 @@ class Run:
     subject: FirstDesign | FollowedModels
     ledger: Ledger
     verification: Verification
-    X: np.ndarray
-    y: np.ndarray
+    data: Data
     generator: Mapping[str, Any]
     fit: Fit | ModelAverage | None = None
     verified: Fit | ModelAverage | None = None
     steps: tuple[int, ...] = ()
 
     def __post_init__(self):
-        self.X.setflags(write=False)
-        self.y.setflags(write=False)
+        for values in self.data:
+            if values is not None:
+                values.setflags(write=False)
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs told so far (n, D)."""
+        return self.data.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs told so far (n,)."""
+        return self.data.y
 
     @property
     def searched(self) -> Fit | ModelAverage:
@@ -84,11 +95,12 @@ class Run:
         """Number of points at the start."""
         return len(self.ledger.start)
 
-    def tell(self, X: np.ndarray, y: np.ndarray, positions: Sequence[int | None], columns: Sequence = ()) -> Self:
-        """Add measurements y (k,), NaN if they failed, of points X (k, D); ``positions`` as for the ledger.
+    def tell(self, data: Data, positions: Sequence[int | None], columns: Sequence = ()) -> Self:
+        """Add measurements of k points, whose y is NaN if they failed; ``positions`` as for the ledger.
 
         Before there is a model, inputs without names are called as the columns of the first table that is told.
         """
+        X, y, _ = data
         ledger, subject, names = self.ledger, self.subject, list(columns)
         are_named = len(names) == X.shape[1] and all(isinstance(name, str) for name in names)
         if isinstance(subject, FirstDesign) and ledger.inputs == list(range(X.shape[1])) and are_named:
@@ -97,11 +109,12 @@ class Run:
         after = replace(self, ledger=ledger.tell(X, positions, failed), subject=subject)
         if failed.all():
             return after
-        return after._with_data(np.concatenate([self.X, X[~failed]]), np.concatenate([self.y, y[~failed]]))
+        return after._with_data(self.data.joined(*data.rows(~failed)))
 
     def correct(self, row: int | str, y: float) -> Self:
         """Replace the output of a measured row, or, if it is NaN, count the experiment as failed."""
-        X, values, ledger = self.X, self.y.copy(), self.ledger
+        data, ledger = self.data.copy(), self.ledger
+        values = data.y
         if isinstance(row, str):
             called = ledger.table(ledger.told, "step").label.to_numpy()
             if np.sum(called == row) != 1:
@@ -115,27 +128,27 @@ class Run:
         if np.isnan(y):
             if len(values) == 1 and not isinstance(self.subject, FirstDesign):
                 raise ValueError("the only measurement cannot have failed: start without data, Learner(None, ...)")
-            X, values, ledger = np.delete(X, row, axis=0), np.delete(values, row), ledger.fail(int(row))
+            data, ledger = data.rows(np.arange(len(values)) != row), ledger.fail(int(row))
         # Other fits followed from the old value, and were verified.
         subject = self.subject.anew() if isinstance(self.subject, FollowedModels) else self.subject
         verification = Verification(self.verification.every, self.verification.random_seed)
         run = replace(self, ledger=ledger, subject=subject, verification=verification, steps=())
-        return run._with_data(X, values)
+        return run._with_data(data)
 
     def refitted(self, subject: FollowedModels, fit: Fit | ModelAverage | None = None) -> Self:
         """With other models, and their fit, if it is known."""
         return replace(self, subject=subject, fit=fit, verified=None)
 
-    def _with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
+    def _with_data(self, data: Data) -> Self:
         """Replace the data, which may make the first model."""
         subject = self.subject
         if isinstance(subject, FirstDesign):
-            subject = subject.with_data(X, y)
+            subject = subject.with_data(data)
             _warn_about_scale(subject.models, self.ledger.candidates)
             if isinstance(subject, FollowedModels):
-                _warn_if_on_a_plane(X, self.ledger.candidates, self.ledger.inputs)
-        steps = () if isinstance(subject, FirstDesign) else (*self.steps, len(y))
-        return replace(self, subject=subject, X=X, y=y, steps=steps, fit=None, verified=None)
+                _warn_if_on_a_plane(data.X, self.ledger.candidates, self.ledger.inputs)
+        steps = () if isinstance(subject, FirstDesign) else (*self.steps, len(data.y))
+        return replace(self, subject=subject, data=data, steps=steps, fit=None, verified=None)
 
 
 def new_run(
@@ -204,8 +217,8 @@ def new_run(
     several = learn == "model" or subject.are_several
     named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
-    no_data = np.empty((0, len(inputs))), np.empty(0)
-    X, y = no_data if isinstance(subject, FirstDesign) else (subject.X.copy(), subject.y.copy())
+    no_data = Data(np.empty((0, len(inputs))), np.empty(0))
+    data = no_data if isinstance(subject, FirstDesign) else subject.data.copy()
     return Run(
         learn=learn,
         criterion=made,
@@ -215,12 +228,11 @@ def new_run(
         repeat=repeat,
         random_seed=random_seed,
         subject=subject,
-        ledger=Ledger(candidates, inputs).begun_with(X),
+        ledger=Ledger(candidates, inputs).begun_with(data.X),
         verification=verification,
-        X=X,
-        y=y,
+        data=data,
         generator=np.random.default_rng(random_seed).bit_generator.state,
-        steps=(len(y),) if len(y) else (),
+        steps=(len(data.y),) if len(data.y) else (),
     )
 
 

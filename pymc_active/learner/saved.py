@@ -23,12 +23,13 @@ from pymc_active.learner.run import Run, new_run
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.stored import particles_from_dataset
+from pymc_active.support.data import Data
 from pymc_active.support.files import Contents, read_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
 from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 # Fields of a run that go into the file as they are.
 _PLAIN = ("learn", "minimize", "repeat", "random_seed", "steps")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
@@ -58,6 +59,8 @@ def to_contents(run: Run, notes: dict[str, Any]) -> Contents:
         "pending": ledger.table(ledger.pending, "point"),
         "failures": ledger.table(ledger.failed, "failure"),
     }
+    if run.data.y_sd is not None:
+        groups["constant_data"]["y_sd"] = ("obs", run.data.y_sd)
     table = None
     if isinstance(candidates, Pool):
         groups["pool"] = xr.Dataset({"X": (("point", "input"), candidates.X)}, inputs)
@@ -119,9 +122,11 @@ def from_contents(
 
 def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) -> Run:
     groups, document, _ = contents
-    X = np.array(groups["constant_data"]["X"].to_numpy(), float)
+    constant = groups["constant_data"]
+    X, *y_sd = (np.array(constant[name].to_numpy(), float) for name in ("X", "y_sd") if name in constant)
     [outcome] = groups["observed_data"].data_vars.values()
     y = np.array(outcome.to_numpy(), float)
+    data = Data(X, y, *y_sd)
     if criterion is None:
         if document["named"] is None:
             raise ValueError(f"a file cannot hold your own criterion, {document['criterion']!r}: pass it as criterion=")
@@ -132,7 +137,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         gpm = _function(memory["has_function"], model)
     else:
         own = _own_models(document["models"], model)
-        models = _models(document["models"], own, X, y)
+        models = _models(document["models"], own, data)
         gpm = models if memory["is_several"] else models[ONLY]
     pool, bounds = _candidates(groups, document["table"], pool)
     # The saved run warned already.
@@ -167,8 +172,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     read_generator(document["generator"])
     run = replace(
         run,
-        X=X,
-        y=y,
+        data=data,
         subject=subject,
         ledger=ledger,
         generator=document["generator"],
@@ -247,17 +251,17 @@ def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
     return given
 
 
-def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], X: np.ndarray, y: np.ndarray) -> dict[Any, GPModel]:
+def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], data: Data) -> dict[Any, GPModel]:
     """The models by label: the user's own where given, otherwise rebuilt from the file."""
     models = {}
     missing = [read_label(one["label"]) for one in saved if one["recipe"] is None]
     for one in saved:
         label = read_label(one["label"])
         if label in own:
-            models[label] = _with_data(own[label], one, X, y)
+            models[label] = _with_data(own[label], one, data)
         elif one["recipe"] is not None:
             try:
-                models[label] = rebuild(one["recipe"], X, y)
+                models[label] = rebuild(one["recipe"], *data)
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"the file's recipe of the model {label!r} cannot be rebuilt: {error}") from error
         else:
@@ -279,7 +283,7 @@ def _check_densities(found: np.ndarray, stored: xr.Dataset, label: Any) -> None:
         )
 
 
-def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
+def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> GPModel:
     """The user's model with the data of the file; its parameters must be those of the saved model."""
     if not isinstance(gpm, GPModel):
         raise TypeError(f"model must be a GPModel; got {type(gpm).__name__}")
@@ -288,8 +292,8 @@ def _with_data(gpm: Any, saved: dict[str, Any], X: np.ndarray, y: np.ndarray) ->
         before, now = (", ".join(f"{k} {tuple(v)}" for k, v in part.items()) for part in (saved["shapes"], shapes))
         raise ValueError(f"the saved model has the parameters {before}, but this one has {now}")
     # A constant X can hold the data already, but cannot be set.
-    if not (np.array_equal(gpm.X, X) and np.array_equal(gpm.y, y)):
-        gpm.set_data(X, y)
+    if not gpm.data.equals(data):
+        gpm.set_data(*data)
     return gpm
 
 

@@ -67,7 +67,7 @@ class Track:
         after = replace(self, rows=rows, n_seen=n)
         with after.holding_rows():
             last = None if anew else cast("ParticleFit | None", self.last)
-            if last is not None and _begins_with(self.gpm.X, last.X) and _begins_with(self.gpm.y, last.y):
+            if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):
                 fit = last.follow(rng, executor)
             else:
                 n_particles = default_particles(len(self.gpm.y))
@@ -98,7 +98,7 @@ class Track:
 
     def holding_rows(self) -> AbstractContextManager:
         """Context in which the model holds the data that the last fit was made to."""
-        return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.X[self.rows], self.gpm.y[self.rows])
+        return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.data.rows(self.rows))
 
     def _follow_modes(self, rng: np.random.Generator, executor: Executor | None, anew: bool) -> Track:
         """Follow the modes; every 15 points, or with few when there are half as many again, search them anew."""
@@ -117,7 +117,3 @@ class Track:
             executor=executor,
         )
         return replace(self, last=fit, last_search=n if is_full else self.last_search)
-
-
-def _begins_with(values: np.ndarray, first: np.ndarray) -> bool:
-    return len(first) <= len(values) and np.array_equal(values[: len(first)], first)

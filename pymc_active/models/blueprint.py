@@ -13,7 +13,7 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_active.kernels.cov import Rescaled
+from pymc_active.kernels.cov import MeasurementNoise, Rescaled
 from pymc_active.kernels.node import Node
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Parameters
@@ -22,12 +22,14 @@ from pymc_active.models.recipe import write_prior, write_scale
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
+from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
 from pymc_active.support.scaling import EQUAL, Scale, fit_scale, penalties, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
     read_bounds,
+    read_error_bars,
     read_inputs,
     read_outputs,
     warn_if_box_is_empty,
@@ -58,13 +60,14 @@ class Blueprint(GPModel):
     slope_sd = 1.0
 
     def __init__(
-        self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None
-    ):
+        self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None,
+        y_sd: Any = None,
+    ):  # fmt: skip
         # Copies, because the user's arrays may change before the PyMC model is made.
-        points = read_inputs(X).copy()
-        self._data = points, read_outputs(y, len(points), X).copy()
+        points = read_inputs(X)
+        self._data = Data(points, read_outputs(y, len(points), X), read_error_bars(y_sd, len(points), X)).copy()
         self.inputs = input_labels(X, points.shape[1], bounds)
-        self.label = _label_of(y, self.inputs, *self._data)
+        self.label = _label_of(y, self.inputs, *self._data[:2])
         fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
@@ -101,6 +104,7 @@ class Blueprint(GPModel):
             self.y_map = replace(self.y_map, is_renewed=False)
         self._is_plain = isinstance(mean, str) and all(map(self.parameters.is_normal, self.parameters.free))
         context = pm.Model.get_context(error_if_none=False)
+        self._has_context = context is not None
         if context is not None or not self._is_plain:
             self._made = self._make(context)
             if not isinstance(mean, str):
@@ -110,7 +114,7 @@ class Blueprint(GPModel):
         """Without the PyMC model, which cannot be pickled and is made again, unless the user changed it."""
         if self._made is None or not self._is_plain or self._has_more:
             return self.__dict__
-        return self.__dict__ | {"_data": tuple(map(np.array, self.data)), "_made": None}
+        return self.__dict__ | {"_data": self.data.copy(), "_made": None}
 
     @property
     @abstractmethod
@@ -167,8 +171,8 @@ class Blueprint(GPModel):
         """The covariance function in the user's units, from the model's variables by name."""
 
     @abstractmethod
-    def array_posterior(self, X: np.ndarray, y: np.ndarray) -> ArrayPosterior:
-        """The log posterior by arrays given these data, if all priors are normal and the mean is known by name."""
+    def array_posterior(self, data: Data) -> ArrayPosterior:
+        """The log posterior by arrays given data, if all priors are normal and the mean is known by name."""
 
     @property
     def kernel(self) -> Node | None:
@@ -224,7 +228,7 @@ class Blueprint(GPModel):
 
     def _make(self, model: pm.Model | None) -> PyMCModel:
         """Make the PyMC model of the current data, or add it to an existing one."""
-        X, y = self._data
+        X, y, y_sd = self.data
         # A model context that is open when the model is first used is not its parent.
         model = pm.Model(model=None) if model is None else model
         with model:
@@ -233,27 +237,36 @@ class Blueprint(GPModel):
                 model.add_coord(name, list(labels))
             X_data = pm.Data("X", X, dims=("obs", "input"))
             y_data = pm.Data("y_data", y, dims="obs")
+            errors = None if y_sd is None else pm.Data("y_sd", y_sd, dims="obs")
             variables = self.parameters.register(model, self._renewed_priors(y_data))
             mean = self._mean_function(variables)
             if (ndim := pt.as_tensor_variable(mean(X_data)).ndim) > 1:
                 raise wrong_mean(f"{ndim} dimensions")
             gp = pm.gp.Marginal(mean_func=mean, cov_func=self.covariance(variables))
-            gp.marginal_likelihood("y", X_data, y_data, sigma=variables["noise"], jitter=0, dims="obs")
-        return PyMCModel(model, gp, "y", X_data, y_data, self.inputs)
+            noise = variables["noise"] if errors is None else MeasurementNoise(variables["noise"], X_data, errors)
+            gp.marginal_likelihood("y", X_data, y_data, sigma=noise, jitter=0, dims="obs")
+        return PyMCModel(model, gp, "y", X_data, y_data, self.inputs, y_sd_data=errors)
 
     @property
     def data(self):
-        return tuple(map(data_value, self._data)) if self._made is None else self._made.data
+        if self._made is not None:
+            return self._made.data
+        return Data(*(None if one is None else data_value(one) for one in self._data))
 
     def check_replaceable(self):
         if self._made is not None:
             self._made.check_replaceable()
 
-    def _set_data(self, X, y):
-        if self._made is not None:
-            self._made._set_data(X, y)
-        else:
-            self._data = X.copy(), y.copy()
+    def _set_data(self, X, y, y_sd):
+        made, data = self._made, Data(X, y, y_sd)
+        # A PyMC model without error bars is made anew for the first ones, unless the user has a hand in it.
+        is_ours = not self._has_context and not self._has_more
+        if made is not None and (y_sd is None or made.y_sd_data is not None or not is_ours):
+            made._set_data(*data)
+            return
+        self._data, self._made = data.copy(), None
+        if made is not None and not self._is_plain:
+            self._made = self._make(None)
 
     def keep_priors(self):
         if not self.y_map.is_renewed:
@@ -290,7 +303,7 @@ class Blueprint(GPModel):
         """By arrays; by PyTensor with ``compile_kwargs``, or if the PyMC model is more than arrays can evaluate."""
         if self._is_plain and not compile_kwargs and not self._has_more:
             if self._posterior is None:
-                self._posterior = self.array_posterior(*self.data)
+                self._posterior = self.array_posterior(self.data)
                 return self._posterior
             return self._posterior.with_data(*self.data)
         graph = self.make().posterior(compile_kwargs)
@@ -365,7 +378,7 @@ def _with_known_noise(priors: Any, scale: float) -> Any:
         raise ValueError(
             "priors['noise'] is the known noise: its standard deviation in units of y, a positive number; got "
             f"{priors['noise']!r}. Give a distribution to log_noise, of the noise divided by the scale of y; for error "
-            "bars that differ see pymc_active.cov.ErrorBars"
+            "bars of single measurements pass y_sd"
         )
     if "log_noise" in priors:
         raise ValueError("priors has both noise and log_noise, which are the same: leave one out")

@@ -37,6 +37,7 @@ def ard_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
     bounds: Bounds | None = None,
+    y_sd: Any = None,
 ) -> GPModel:
     """A Gaussian process with one lengthscale for each input (automatic relevance determination).
 
@@ -75,12 +76,16 @@ def ard_gp(
         a variance of about 1 / (n - 1), which is added to those of the log scales. If one of the priors that depend on
         y is not normal, y is standardised by the first data only; a number stays on the scale of these. ``x_scale``,
         ``y_scale`` and ``priors`` take precedence.
+    y_sd : float or array_like of shape (n,), optional
+        Known standard deviations of the measurements, error bars in units of y; 0 where none is known. The learned
+        noise comes on top: variances add. New measurements are predicted with the learned noise only. Where the error
+        bars are all there is, fix ``noise`` at a small number.
 
     Raises
     ------
     TypeError, ValueError
-        If X, y or a prior is neither of these types; for shapes that do not match, missing values and unknown names;
-        and if y is a column of X by name and value.
+        If X, y, y_sd or a prior is neither of these types; for shapes that do not match, missing values, negative
+        ``y_sd`` and unknown names; and if y is a column of X by name and value.
 
     Warns
     -----
@@ -98,7 +103,8 @@ def ard_gp(
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    return advise(_ARD(X, y, kernel, mean=mean, priors=priors, x_scale=x_scale, y_scale=y_scale, bounds=bounds))
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
+    return advise(_ARD(X, y, kernel, **common))
 
 
 class _OneKernel(Blueprint):
@@ -141,11 +147,11 @@ class _ARD(_OneKernel):
     def covariance(self, variables):
         return self._scaled(variables, STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"])))
 
-    def array_posterior(self, X, y):
+    def array_posterior(self, data):
         lengthscales = self.parameters.positions("log_lengthscale")
         groups = [(int(i), np.array([d])) for d, i in enumerate(lengthscales)]
         kernel = Stationary(self.profile, groups, self.parameters.position("log_outputscale"))
-        return KernelPosterior(X, y, kernel=kernel, **self._array_keywords())
+        return KernelPosterior(*data, kernel=kernel, **self._array_keywords())
 
 
 @checked
@@ -161,6 +167,7 @@ def embedding_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
     bounds: Bounds | None = None,
+    y_sd: Any = None,
 ) -> GPModel:
     r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
@@ -171,7 +178,7 @@ def embedding_gp(
 
     Parameters
     ----------
-    X, y, kernel, mean, x_scale, y_scale, bounds
+    X, y, kernel, mean, x_scale, y_scale, bounds, y_sd
         As in :func:`ard_gp`.
     n_components : int
         d, the number of linear combinations, at most D.
@@ -205,7 +212,7 @@ def embedding_gp(
     >>> gpm.labels[:2], gpm.labels[-1]
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
     return advise(_Embedding(X, y, kernel, n_components, prior_scale, **common))
 
 
@@ -261,11 +268,10 @@ class _Embedding(_OneKernel):
         base = STATIONARY[self.profile](self._n_components, ls=pt.exp(variables["log_lengthscale"]))
         return self._scaled(variables, Embedding(base, variables["R"], self.n_inputs))
 
-    def array_posterior(self, X, y):
+    def array_posterior(self, data):
         R = self.parameters.positions("R").tolist()
         return EmbeddingPosterior(
-            X,
-            y,
+            *data,
             profile=PROFILES[self.profile],
             shape=(self._n_components, self.n_inputs),
             R=slice(R[0], R[-1] + 1),
@@ -278,7 +284,7 @@ class _Embedding(_OneKernel):
 _BUILDERS: dict[str, Callable[..., GPModel]] = {f.__name__: f for f in (ard_gp, composite_gp, embedding_gp)}
 
 
-def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
+def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None = None) -> GPModel:
     """The model of a :meth:`GPModel.recipe` with data in the user's units; TypeError, ValueError or KeyError if bad."""
     builder = recipe["builder"]
     if builder not in _BUILDERS:
@@ -286,7 +292,7 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray) -> GPModel:
     columns, keywords = read_recipe(recipe)
     # The user was warned when the model was made first.
     with ignoring(ScaleWarning, ConfoundedInputsWarning):
-        gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **keywords)
+        gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, y_sd=y_sd, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:
         low, high = np.array(recipe["box"], float).reshape(2, len(columns))

@@ -85,6 +85,7 @@ def composite_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
     bounds: Bounds | None = None,
+    y_sd: Any = None,
 ) -> GPModel:
     """A Gaussian process whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
 
@@ -94,7 +95,7 @@ def composite_gp(
 
     Parameters
     ----------
-    X, y, mean, x_scale, y_scale, bounds
+    X, y, mean, x_scale, y_scale, bounds, y_sd
         As in :func:`ard_gp`, but ``bounds`` takes the inputs to [0, 1]: the default priors are stated for
         ``x_scale="unit", y_scale="standardize"``.
     expression : str or Expression
@@ -148,7 +149,7 @@ def composite_gp(
     >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds}
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
     made = _Composite(X, y, parse(expression), period=period, **common)
     _check_periods(made)
     return advise(made)
@@ -186,12 +187,12 @@ class _Composite(Blueprint):
         return {"expression": str(self.expression), "period": shown}
 
     def _with_expression(self, expression):
-        X, y = self.data
+        X, y, y_sd = self.data
         # Numbered names belong to the old expression.
         priors = self.priors
         if isinstance(priors, Mapping):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
-        scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map}
+        scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map, "y_sd": y_sd}
         scales |= {"mean": self.mean, "priors": priors, "period": self.period}
         other = _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
         other.box, other.label = self.box, self.label
@@ -312,8 +313,8 @@ class _Composite(Blueprint):
         groups = [(at("log_lengthscale"), columns)]
         return Stationary(_STATIONARY_NAMES[tree.name], groups, at("log_outputscale"))
 
-    def array_posterior(self, X, y):
-        return KernelPosterior(X, y, kernel=self.kernel, **self._array_keywords())
+    def array_posterior(self, data):
+        return KernelPosterior(*data, kernel=self.kernel, **self._array_keywords())
 
 
 def known_periods(period: Any, inputs: list) -> list[list[float]]:

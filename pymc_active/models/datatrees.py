@@ -11,6 +11,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import draw_prior, log_prior_by_variable, obstacles
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI, Factor, NotPositiveDefiniteError
+from pymc_active.support.data import Data
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
 
@@ -59,16 +60,16 @@ def n_affordable(n: int) -> int:
 
 
 def arviz_groups(
-    gpm: GPModel, posterior: Posterior, thetas: np.ndarray, rows: np.ndarray, X: np.ndarray, y: np.ndarray, seed: int
+    gpm: GPModel, posterior: Posterior, thetas: np.ndarray, rows: np.ndarray, data: Data, seed: int
 ) -> dict[str, xr.Dataset]:
     """All groups that ArviZ knows, from hyperparameters thetas (M, P) and ``rows`` (chain, draw) that choose of them.
 
-    ``posterior`` is that of the data X (n, D) and y (n,), in the user's units. Given theta, observations of a marginal
+    ``posterior`` is that of the ``data``. Given theta, observations of a marginal
     GP are dependent. So where ArviZ expects the distribution of an observation given theta, it gets that given theta
     and all other observations: its log density as ``log_likelihood``, draws from it as ``posterior_predictive``. Then
     importance weights 1 / p(y_i | others, theta) leave y_i out exactly, also for LOO-PIT and LOO expectations.
     """
-    n, rng = len(y), np.random.default_rng(seed)
+    n, rng = len(data.y), np.random.default_rng(seed)
     with one_blas_thread():
         mean, sd, log_density, log_likelihood = leave_one_out(posterior, thetas)
     lp = log_likelihood + posterior.log_priors(thetas)[0]
@@ -88,21 +89,25 @@ def arviz_groups(
         with one_blas_thread():
             simulated = simulate(posterior, drawn[: n_affordable(n)], rng)
         groups["prior_predictive"] = in_chains(gpm, {gpm.name: simulated}, whole[None, : len(simulated)], n)
-    return groups | data_groups(gpm, X, y)
+    return groups | data_groups(gpm, data)
 
 
-def data_groups(gpm: GPModel, X: np.ndarray, y: np.ndarray) -> dict[str, xr.Dataset]:
-    """``observed_data`` and ``constant_data`` of X (n, D) and y (n,), which need not be the model's current data."""
+def data_groups(gpm: GPModel, data: Data) -> dict[str, xr.Dataset]:
+    """``observed_data`` and ``constant_data`` of ``data``, which need not be the model's current ones."""
+    X, y, y_sd = data
     observed = to_dataset(gpm, {gpm.name: y}, [], len(y))
     if "X" in gpm.model.named_vars:
         constant = to_dataset(gpm, {"X": X}, [], len(y))
     else:
         constant = xr.Dataset({"X": (("obs", "input"), X)})
+    if y_sd is not None:
+        constant["y_sd"] = (constant["X"].dims[0], y_sd)
     return {"observed_data": observed, "constant_data": constant}
 
 
 def simulate(posterior: Posterior, thetas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Data sets y (M, n) in the user's units, N(mean, K + noise) at the X of a posterior; NaN if K is not finite."""
+    posterior = posterior.of_each
     simulated = np.full((len(thetas), len(posterior.y)), np.nan)
     for m, theta in enumerate(thetas):
         normal = rng.normal(size=len(posterior.y))
@@ -126,6 +131,7 @@ def leave_one_out(posterior: Posterior, thetas: np.ndarray) -> tuple[np.ndarray,
 
     Sundararajan & Keerthi (2001); Rasmussen & Williams (2006), eqs. 5.10-5.12.
     """
+    posterior = posterior.of_each
     y, unit = posterior.y, float(posterior.y_map.scale)
     mean, sd, log_density = np.full((3, len(thetas), len(y)), np.nan)
     log_likelihood = np.full(len(thetas), np.nan)

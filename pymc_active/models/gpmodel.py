@@ -13,9 +13,10 @@ import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.posterior.base import Posterior
+from pymc_active.support.data import Data
 from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.tables import read_error_bars, read_inputs, read_outputs
 
 
 class GPModel(Summarized, ABC):
@@ -71,11 +72,11 @@ class GPModel(Summarized, ABC):
 
     @property
     @abstractmethod
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """The current X (n, D) and y (n,), in your units; not writeable."""
+    def data(self) -> Data:
+        """The current X (n, D), y (n,) and y_sd, (n,) or None, in your units; not writeable."""
 
     @abstractmethod
-    def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+    def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace checked data."""
 
     @abstractmethod
@@ -117,12 +118,13 @@ class GPModel(Summarized, ABC):
         return np.ones(len(thetas))
 
     def _summary(self) -> Summary:
-        X, y = self.data
+        X, y, y_sd = self.data
         named = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
         sizes = {name: " × ".join(map(str, self.shapes[name])) for name in self.shapes}
         facts = {
             "data": f"{len(y)} points, {X.shape[1]} input(s): {named}",
             "output": f"{self.output}, {y.min():.4g} to {y.max():.4g}",
+            "error bars": None if y_sd is None else f"{y_sd.min():.4g} to {y_sd.max():.4g}",
             "kernel": self.expression,
             "free parameters": ", ".join(f"{name} ({size})" if size else name for name, size in sizes.items()),
         }
@@ -153,14 +155,23 @@ class GPModel(Summarized, ABC):
         """The current outputs (n,), in your units."""
         return self.data[1]
 
-    def set_data(self, X: Any, y: Any) -> None:
+    @property
+    def y_sd(self) -> np.ndarray | None:
+        """The known standard deviations of the current outputs (n,), in your units; None without."""
+        return self.data.y_sd
+
+    def set_data(self, X: Any, y: Any, y_sd: Any = None) -> None:
         """Replace the data by X (n, D) and y (n,), in your units. Any number of rows; nothing is recompiled.
+
+        ``y_sd``, (n,) or a number, are known standard deviations of y, as in :func:`ard_gp`; None if there are none. A
+        builder's model without them makes its PyMC model anew for the first ones.
 
         Earlier fits keep their data. A ValueError, for missing values, wrong shapes, or a PyMC model of your own in
         which X or y is not ``pm.Data``, leaves the data as they were.
         """
         points = read_inputs(X, inputs=self.inputs)
-        self._set_data(points, read_outputs(y, len(points), X))
+        values = read_outputs(y, len(points), X)
+        self._set_data(points, values, read_error_bars(y_sd, len(points), X))
 
     @property
     def value_names(self) -> list[str]:
@@ -182,10 +193,21 @@ class GPModel(Summarized, ABC):
         return sum(map(math.prod, self.shapes.values()))
 
     def flatten(self, point: dict[str, Any]) -> np.ndarray:
-        """Theta (P,) from unconstrained values by name; a ValueError for missing, unknown or misshapen entries."""
+        """Theta (P,) from unconstrained values by name, or else from the free variables; ``pm.find_MAP`` has both.
+
+        Other variables of the model are ignored. A ValueError for missing, unknown or misshapen entries.
+        """
         shapes = self.shapes
         if set(point) != set(shapes):
-            raise ValueError(f"a point needs exactly the value variables {sorted(shapes)}; got {sorted(point)}")
+            free = [variable.name for variable in self.model.free_RVs]
+            known, given = {*shapes, *self.model.named_vars}, set(point)
+            if not given <= known or not (given >= set(shapes) or given >= set(free)):
+                raise ValueError(
+                    f"a point needs the value variables {sorted(shapes)}, or the free variables {sorted(free)}; got "
+                    f"{sorted(point)}"
+                )
+            if not given >= set(shapes):
+                return self.unconstrain({name: np.asarray(point[name], float)[None] for name in free})[0]
         parts = [np.empty(0)]
         for name, shape in shapes.items():
             value = np.asarray(point[name], float)

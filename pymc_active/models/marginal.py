@@ -148,14 +148,14 @@ def _embedding_name(cov_func: Any, model: pm.Model) -> str | None:
 
 def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a noise that exists at the training points only."""
-    shape = made.shape_at_new_rows(lambda rows: made.gp.sigma(rows, diag=True))
+    shape, cause = made.shape_at_new_rows(lambda rows: made.gp.sigma(rows, diag=True))
     if shape != (len(X) + 1,):
         found = shape or np.shape(made.gp.sigma) or "which no other rows fit"
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "
             f"only ({found}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
             "column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
-        )
+        ) from cause
 
 
 def _check_diagonal(made: PyMCModel, X: np.ndarray) -> None:

@@ -19,8 +19,9 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.compile_mode import may_round, vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
+from pymc_active.support.data import Data
 from pymc_active.support.scaling import fit_scale
 
 
@@ -41,6 +42,11 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
+def _function(inputs: list, outputs: list) -> Callable:
+    rounds = may_round()
+    return pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", allow_input_downcast=rounds)
+
+
 def wrong_mean(found: str) -> ValueError:
     """The error for a mean function that is none of X."""
     return ValueError(
@@ -57,11 +63,11 @@ class PyMCModel(GPModel):
 
     def __init__(
         self, model: pm.Model, gp: pm.gp.Marginal, name: str, X_data: Any, y_data: Any, inputs: list,
-        embedding: str | None = None,
+        embedding: str | None = None, y_sd_data: Any = None,
     ):  # fmt: skip
         self._model, self._gp, self.name, self.inputs, self.embedding = model, gp, name, inputs, embedding
-        self.X_data, self.y_data = X_data, y_data
-        X, y = self.data
+        self.X_data, self.y_data, self.y_sd_data = X_data, y_data, y_sd_data
+        X, y, _ = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
         self.levels = levels_of(gp.cov_func, gp.sigma)
@@ -88,7 +94,8 @@ class PyMCModel(GPModel):
 
     @property
     def data(self):
-        return tuple(np.asarray(data_value(variable), float) for variable in (self.X_data, self.y_data))
+        held = [self.X_data, self.y_data, *([] if self.y_sd_data is None else [self.y_sd_data])]
+        return Data(*(np.asarray(data_value(variable), float) for variable in held))
 
     def check_replaceable(self):
         for what, variable in (("X", self.X_data), ("y", self.y_data)):
@@ -108,11 +115,17 @@ class PyMCModel(GPModel):
                     f"X_{self.name} = pm.Data('X_{self.name}', X). Fits and predictions work as it is."
                 )
 
-    def _set_data(self, X, y):
+    def _set_data(self, X, y, y_sd):
         self.check_replaceable()
         check_levels(X, self.levels)
+        if y_sd is not None and self.y_sd_data is None:
+            raise ValueError(
+                "this PyMC model has no place for y_sd: pass it when a builder makes the model, or, in a model of your "
+                "own, make the error bars a column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
+            )
         stored, coords = {}, {}
-        for variable, given in ((self.X_data, X), (self.y_data, y)):
+        new = [(self.X_data, X), (self.y_data, y), (self.y_sd_data, Data(X, y, y_sd).errors)]
+        for variable, given in new[: 2 if self.y_sd_data is None else 3]:
             name, values = variable.name, given.astype(variable.type.dtype)
             if values.dtype.kind in "iu" and not np.array_equal(values, given):
                 raise ValueError(
@@ -149,7 +162,7 @@ class PyMCModel(GPModel):
         outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
         thetas = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
         vectorized = in_rows(outputs, {theta: thetas})
-        return pytensor.function([thetas], vectorized, mode=vm_mode(), on_unused_input="ignore")
+        return _function([thetas], vectorized)
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """See :meth:`GPModel.unconstrain`."""
@@ -168,7 +181,7 @@ class PyMCModel(GPModel):
             for rv, given in inputs.items()
         ]
         known = clone_replace(outputs, inputs)
-        return pytensor.function(list(inputs.values()), known, mode=vm_mode(), on_unused_input="ignore")
+        return _function(list(inputs.values()), known)
 
     def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
         """Draws (draws, ...) of the free variables by name, those of ``pm.draw``, which compiles at each call."""
@@ -188,22 +201,24 @@ class PyMCModel(GPModel):
         """The value of an expression of the model's variables where their unconstrained values are random."""
         [known] = self.model.replace_rvs_by_values([pt.as_tensor_variable(expression)])
         rng = np.random.default_rng(0)
-        point = {variable: rng.normal(size=self.shapes[variable.name]) for variable in self.model.value_vars}
+        point = {v: rng.normal(size=self.shapes[v.name]).astype(v.type.dtype) for v in self.model.value_vars}
         return np.asarray(known.eval(point, mode=vm_mode(), on_unused_input="ignore"))
 
-    def shape_at_new_rows(self, function: Callable) -> tuple[int, ...] | None:
-        """Shape of a function of X at one row more than the data; None if it cannot be evaluated there."""
+    def shape_at_new_rows(self, function: Callable) -> tuple[tuple[int, ...] | None, Exception | None]:
+        """Shape of a function of X at one row more than the data; or None, and why it cannot be evaluated there."""
         X = self.data[0]
         try:
-            return self.value_of(function(pt.as_tensor_variable(X[np.arange(len(X) + 1) % len(X)]))).shape
-        except Exception:  # PyTensor raises many kinds for a shape it cannot fit
-            return None
+            return self.value_of(function(pt.as_tensor_variable(X[np.arange(len(X) + 1) % len(X)]))).shape, None
+        except Exception as error:  # PyTensor raises many kinds for a shape it cannot fit
+            return None, error
 
     def check_mean(self) -> None:
         """Refuse a mean function that has no value for each row of any X."""
-        n, shape = len(self.data[1]), self.shape_at_new_rows(self.gp.mean_func)
+        n, (shape, cause) = len(self.data.y), self.shape_at_new_rows(self.gp.mean_func)
         if shape not in ((), (n + 1,)):
-            raise wrong_mean("none" if shape is None else f"shape {shape} for {n + 1} rows, with data of {n}")
+            raise wrong_mean(
+                "none" if shape is None else f"shape {shape} for {n + 1} rows, with data of {n}"
+            ) from cause
 
     def posterior(self, compile_kwargs=None):
         # repr only where needed: that of a Mode changes as it is used.
@@ -211,6 +226,7 @@ class PyMCModel(GPModel):
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
-        holders = [v if isinstance(v, SharedVariable) else None for v in (self.X_data, self.y_data)]
+        variables = (self.X_data, self.y_data, self.y_sd_data)
+        holders = [v if isinstance(v, SharedVariable) else None for v in variables]
         self._posteriors[key] = GraphPosterior(*self.data, graphs, holders, compile_kwargs)
         return self._posteriors[key]

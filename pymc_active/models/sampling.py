@@ -66,7 +66,7 @@ def _complete(gpm: GPModel, trace: xr.DataTree) -> None:
     sizes = trace["posterior"].sizes
     rows = np.arange(sizes["chain"] * sizes["draw"]).reshape(sizes["chain"], sizes["draw"])
     # Reproducible if the draws are, whatever kind of seed they have.
-    groups = arviz_groups(gpm, gpm.posterior(), trace_thetas(gpm, trace), rows, gpm.X, gpm.y, 0)
+    groups = arviz_groups(gpm, gpm.posterior(), trace_thetas(gpm, trace), rows, gpm.data, 0)
     for name, group in groups.items():
         if name not in trace.children:
             trace[name] = group

@@ -33,6 +33,8 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
         hint = "" if trace.children else ": pass the whole trace, not one of its groups"
         raise ValueError(f"the trace has no group 'posterior'; it has {sorted(trace.children)}{hint}")
     posterior = trace["posterior"].to_dataset()
+    # A single point may come without them.
+    posterior = posterior.expand_dims([dim for dim in ("chain", "draw") if dim not in posterior.dims])
     names = [variable.name for variable in gpm.model.free_RVs]
     missing = [name for name in names if name not in posterior]
     if missing:

@@ -136,11 +136,11 @@ def fit(
     if max_points is not None and check_max_points(max_points) < len(gpm.y):
         some: dict[str, Any] = {"method": method, "n_particles": n_particles, "progressbar": progressbar}
         some |= {"executor": executor, "compile_kwargs": compile_kwargs}
-        X, y = gpm.X.copy(), gpm.y.copy()
-        rows = informative_rows(gpm, max_points, rng)
+        data = gpm.data.rows(informative_rows(gpm, max_points, rng))
         # Its rows would be those of the points taken.
-        with holding(gpm, X[rows], y[rows]), ignoring(OutlierWarning, OutputScaleWarning):
-            found = replace(fit(gpm, random_seed=rng, **some), n_left_out=len(y) - max_points)
+        with holding(gpm, data), ignoring(OutlierWarning, OutputScaleWarning):
+            found = fit(gpm, random_seed=rng, **some)
+        found = replace(found, n_left_out=len(gpm.y) - max_points)
         warn_of_points_left_out(found)
         offer_output_map(found)
         return found

@@ -81,7 +81,7 @@ def from_modes(
         "pareto_k": pareto_shape(weighted.log_weights) if size else np.inf,
         "n_evaluations": fit.diagnostics["n_evaluations"] + n,
     }
-    return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
+    return ParticleFit(fit.gpm, fit.data, swarm, diagnostics, renew)
 
 
 def anneal_around(
@@ -103,4 +103,4 @@ def anneal_around(
         "acceptance": found.acceptance,
         "n_evaluations": fit.diagnostics["n_evaluations"] + found.n_evaluations,
     }
-    return ParticleFit(fit.gpm, (fit.X, fit.y), swarm, diagnostics, renew)
+    return ParticleFit(fit.gpm, fit.data, swarm, diagnostics, renew)

@@ -39,14 +39,14 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
     distances = np.square((fit.X - fit.X[row]) / np.maximum(np.ptp(fit.X, axis=0), np.finfo(float).tiny)).sum(1)
     distances[row] = np.inf
     others = np.sort(np.argsort(distances, kind="stable")[: min(n - 1, MANY)])
-    rest = posterior.subset(others)
+    rest = posterior.of_each.subset(others)
     if rest is None:
         return None
     searcher = Searcher(rest)
     found = [searcher.climb(start, rough=True) for start in (fit.center, searcher.center)]
     theta = max(found, key=lambda mode: mode.log_posterior).z
     there = rest.moments(rest.light_state(theta), fit.X[row : row + 1])
-    sd = np.sqrt(there.variance[0] + there.noise_variance[0])
+    sd = np.sqrt(there.variance[0] + there.noise_variance[0] + fit.data.errors[row] ** 2)
     typical = max(float(np.median(_away(rest, fit.y[others], theta))) / _MEDIAN, 1.0)
     predicted, is_known = float(there.mean[0]), there.variance[0] <= there.noise_variance[0]
     return (row, predicted) if is_known and abs(fit.y[row] - predicted) > _UNUSUAL * typical * sd else None

@@ -27,9 +27,10 @@ from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space, find_space
 from pymc_active.support.arguments import checked
+from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
-from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.tables import read_error_bars, read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
@@ -189,7 +190,7 @@ class ParticleFit(Fit):
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
         with one_blas_thread():
             found = search_and_expand(task)
-        return LaplaceFit(self.gpm, (self.X, self.y), found.expansions, found.search)
+        return LaplaceFit(self.gpm, self.data, found.expansions, found.search)
 
     @property
     def has_missed_a_mode(self) -> bool:
@@ -261,7 +262,7 @@ class ParticleFit(Fit):
         """All particles with their weights."""
         swarm = self.swarm
         part = Part(self.gpm, swarm.space, swarm.z, softmax(swarm.log_weights))
-        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, self.evidence)
+        return Ensemble((part,), self.X, self.y, "draws", self.gpm, self.center, self.evidence, self.y_sd)
 
     def ensemble_by(self, method=None, draws=None, random_seed=None):
         """As for a :class:`LaplaceFit`; None and ``"draws"`` give all particles, or ``draws`` of them.
@@ -278,10 +279,11 @@ class ParticleFit(Fit):
         most = min(count("draws", draws, least=2), len(self.ensemble))
         return self.ensemble.first(most, 0 if random_seed is None else random_seed)
 
-    def given(self, X, y):
+    def given(self, X, y, y_sd=None):
         """The same particles conditioned on other data (user's units), such as imagined outcomes."""
-        swarm = in_space(self.gpm, self.swarm, X, y)
-        return replace(self, data=(X, y), swarm=swarm, made=self.diagnostics)
+        data = Data(X, y, y_sd)
+        swarm = in_space(self.gpm, self.swarm, data)
+        return replace(self, data=data, swarm=swarm, made=self.diagnostics)
 
     def draw(self, draws, random_seed=None):
         """Unconstrained draws from the particles, (draws, P), with repeats."""
@@ -289,8 +291,12 @@ class ParticleFit(Fit):
         return self.swarm.space.lift(self.swarm.z[self.swarm.resample(draws, rng)], rng)
 
     @checked
-    def update(self, X_new: Any, y_new: Any, *, random_seed: int | np.random.Generator | None = None) -> ParticleFit:
+    def update(
+        self, X_new: Any, y_new: Any, *, y_sd: Any = None, random_seed: int | np.random.Generator | None = None
+    ) -> ParticleFit:
         """The fit with points added, X_new (k, D) and y_new (k,), at the price of reweighing where that is right.
+
+        ``y_sd``, (k,) or a number, are known standard deviations of the new measurements, as in :func:`ard_gp`.
 
         Particles are weighted by the predictive density of the new points and, when few of them carry the weight,
         resampled and moved (Chopin 2002, IBIS); the evidence is multiplied by the mean weight. Where the posterior
@@ -300,16 +306,18 @@ class ParticleFit(Fit):
         """
         points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
         values = read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
-        with holding(self.gpm, np.concatenate([self.X, points]), np.concatenate([self.y, values])):
+        errors = read_error_bars(y_sd, len(points), X_new)
+        with holding(self.gpm, self.data.joined(points, values, errors)):
             return self.follow(np.random.default_rng(random_seed))
 
     def follow(self, rng: np.random.Generator, executor: Executor | None = None) -> ParticleFit:
         """:meth:`update` to the current data of the model, which begin with those of the fit."""
         gpm, before, S = self.gpm, self.swarm, len(self.swarm.z)
-        X, y = gpm.X.copy(), gpm.y.copy()
+        data = gpm.data.copy()
+        y = data.y
         if len(y) == len(self.y):
             return self
-        swarm = in_space(gpm, before, X, y, rng)
+        swarm = in_space(gpm, before, data, rng)
         possible = np.isfinite(before.log_likelihood)
         change = np.where(possible, swarm.log_likelihood - np.where(possible, before.log_likelihood, 0.0), -np.inf)
         # Priors that are stated for standardised y move with it.
@@ -323,7 +331,7 @@ class ParticleFit(Fit):
         error = np.hypot(before.log_evidence_error, scatter)
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
-        updated = replace(self, data=(X, y), swarm=swarm, made=diagnostics)
+        updated = replace(self, data=data, swarm=swarm, made=diagnostics)
         if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
             return updated._anew(rng, executor)
         if size < _MOVE * S:
@@ -400,7 +408,7 @@ class ParticleFit(Fit):
         known = other.diagnostics | self.diagnostics
         parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k not in ("confirmed", "lag")}
         said["n_evaluations"] = self.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
-        return ParticleFit(self.gpm, (self.X, self.y), swarm, parts | said, self.renew)
+        return ParticleFit(self.gpm, self.data, swarm, parts | said, self.renew)
 
     @property
     def full_space(self) -> Space:
@@ -416,10 +424,10 @@ class ParticleFit(Fit):
         return self.swarm.space.lift(self.swarm.z[rows], rng), where
 
 
-def in_space(gpm: GPModel, swarm: Swarm, X: np.ndarray, y: np.ndarray, rng: np.random.Generator | None = None) -> Swarm:
+def in_space(gpm: GPModel, swarm: Swarm, data: Data, rng: np.random.Generator | None = None) -> Swarm:
     """The same particles for other data; where more data span more of an embedding's inputs, the prior fills in."""
     rng = np.random.default_rng(0) if rng is None else rng
-    source = swarm.space.source.with_data(X, y)
+    source = swarm.space.source.with_data(*data)
     space = find_space(source, gpm.embedding_slice)
     thetas = swarm.space.lift(swarm.z, rng)
     z = np.stack([space.shrink(theta, rng) for theta in thetas])

@@ -48,7 +48,7 @@ class PowerMap:
     @classmethod
     def of_fit(cls, fit: Fit) -> Self:
         """The map under which the data of a fit are most probable; see :meth:`pymc_active.OutputMap.of`."""
-        factor, y = fit.posterior.light_state(fit.center).factor, fit.y
+        factor, y = fit.posterior.of_each.light_state(fit.center).factor, fit.y
         root = factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
         quartiles = np.quantile(y, [0.25, 0.5, 0.75])
         scale = float(quartiles[2] - quartiles[0]) or float(spread(y)) or 1.0

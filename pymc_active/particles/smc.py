@@ -133,9 +133,7 @@ def run_smc(
         "lag": done.lag,
         "n_evaluations": done.n_evaluations,
     }
-    return ParticleFit(
-        gpm, (gpm.X, gpm.y), swarm, diagnostics, renew or partial(run_smc, compile_kwargs=compile_kwargs)
-    )
+    return ParticleFit(gpm, gpm.data, swarm, diagnostics, renew or partial(run_smc, compile_kwargs=compile_kwargs))
 
 
 def _counting(advance: Callable[..., None]) -> Callable[..., None]:

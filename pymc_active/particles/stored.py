@@ -18,13 +18,13 @@ from pymc_active.support.threads import one_blas_thread
 
 def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
     """The fit that :meth:`ParticleFit.to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
-    X, y = first_points(gpm, int(stored.attrs["n_observations"]))
+    data = first_points(gpm, int(stored.attrs["n_observations"]))
     with one_blas_thread():
-        space = find_space(gpm.posterior().with_data(X, y), gpm.embedding_slice)
+        space = find_space(gpm.posterior().with_data(*data), gpm.embedding_slice)
     z = np.array(stored["z"].to_numpy(), float)
     if z.shape[1] != (n := space.posterior.n_parameters):
         raise ValueError(f"the stored particles have {z.shape[1]} parameters, but the model has {n}")
     values: dict[str, Any] = {name: stored[name].to_numpy() for name in COLUMNS}
     values |= {name: float(stored[name]) for name in NUMBERS}
     made, n_left_out = json.loads(stored.attrs["diagnostics"]), int(stored.attrs.get("n_left_out", 0))
-    return ParticleFit(gpm, (X, y), Swarm(space, z, **values), made, renew, n_left_out=n_left_out)
+    return ParticleFit(gpm, data, Swarm(space, z, **values), made, renew, n_left_out=n_left_out)

@@ -81,7 +81,7 @@ def _noise(gp: ConditionedGP, n_paths: int, rng: np.random.Generator) -> np.ndar
     """Draws of the observation noise of all data, (S, n)."""
     standard = rng.normal(size=(n_paths, len(gp.X)))
     if isinstance(gp.posterior, ArrayPosterior):
-        return np.sqrt(gp.noise_variance(gp.X)) * standard
+        return np.sqrt(gp.data_noise) * standard
     # The noise may differ between the data, and be correlated.
     values, vectors = eigh(gp.factor.L @ gp.factor.L.T - gp.covariance(gp.X, gp.X))
     return (standard * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

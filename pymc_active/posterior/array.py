@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,12 +18,12 @@ from pymc_active.posterior.base import (
     InputGradients,
     Likelihoods,
     Moments,
-    Posterior,
     State,
     difference_hessian,
     gram_terms,
 )
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, factor_in_place
+from pymc_active.posterior.measured import MeasuredPosterior
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
 
@@ -37,11 +36,12 @@ _NOTHING = np.empty((0, 0))
 
 
 @dataclass(eq=False, repr=False)
-class ArrayPosterior(Posterior):
+class ArrayPosterior(MeasuredPosterior):
     """Array covariance, mean linear in its parameters, homoscedastic noise; X, y are given in the user's units."""
 
     X: np.ndarray
     y: np.ndarray
+    y_sd: InitVar[np.ndarray | None]
     _: KW_ONLY
     x_map: InputMap
     y_map: Affine
@@ -55,36 +55,17 @@ class ArrayPosterior(Posterior):
     # Makes the prior from scaled y, if it is renewed when data are added.
     renewed_prior: RenewedPrior | None = None
 
-    def __post_init__(self):
-        self._set_data(self.X, self.y)
-
-    def _set_data(self, X, y):
-        self.X, self.y = self.x_map(X), self.y_map(y)
-        self._basis = self.mean_basis(self.X)
-        if self.renewed_prior is not None:
-            self.prior = self.renewed_prior.given(self.y)
-        self.forget()
-
-    def forget(self):
-        self.__dict__.pop("_pairs", None)
-
-    def subset(self, rows):
-        other = copy(self)
-        other.forget()
-        other.X, other.y, other._basis = self.X[rows], self.y[rows], self._basis[rows]
-        return other
+    def __post_init__(self, y_sd):
+        self._set_data(self.X, self.y, y_sd)
 
     def _extend(self, theta):
         return np.concatenate([theta, self.constants]) if len(self.constants) else theta
 
-    def residual(self, theta: np.ndarray) -> np.ndarray:
-        """Scaled y minus the mean, for (theta, constants)."""
-        return self.y - self._basis @ theta[self.mean_indices]
-
     def _factor(self, theta, K, extra_noise):
-        K.flat[:: len(K) + 1] += np.exp(2 * theta[self.log_noise]) + extra_noise
+        K.flat[:: len(K) + 1] += self.noise_variances(theta, extra_noise)
         factor = Factor(K, self.residual(theta))
-        factor.nll += len(K) * np.log(self.y_map.scale)
+        factor.beside = self.beside(np.exp(2 * theta[self.log_noise]) + extra_noise)
+        factor.nll += len(K) * np.log(self.y_map.scale) - factor.beside.value
         return factor
 
     @cached_property
@@ -103,19 +84,20 @@ class ArrayPosterior(Posterior):
         G = np.empty((S, n, n))
         flat, where = G.reshape(S, n * n), self._pairs.rows * n + self._pairs.columns
         flat[:, where] = K
-        flat[:, :: n + 1] += (noise + extra_noise)[:, None]
+        flat[:, :: n + 1] += ((noise + extra_noise)[:, None] + self.known_variance) / self.counts
+        beside = self.beside(noise + extra_noise)
         alpha, log_roots = factor_batch(G, residual, gradient)
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots
-        value -= n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
+        value += beside.value - n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
         if not gradient:
             return Likelihoods(value, np.zeros((S, P)), np.zeros(S))
         # The lower triangle of W = G⁻¹ - alpha alphaᵀ; entries off the diagonal stand for two.
-        trace = flat[:, :: n + 1].sum(1)
+        trace = self.trace(G)
         flat[:, :: n + 1] *= 0.5
         slope = -pullback(flat[:, where])
-        slope[:, self.log_noise] -= noise * trace
+        slope[:, self.log_noise] -= noise * (trace - 2 * beside.slope)
         slope[:, self.mean_indices] += alpha @ self._basis
-        return Likelihoods(value, slope[:, :P], -0.5 * trace)
+        return Likelihoods(value, slope[:, :P], beside.slope - 0.5 * trace)
 
     @abstractmethod
     def _batch(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
@@ -187,9 +169,14 @@ class ArrayPosterior(Posterior):
         return self.prior.hessian(theta)
 
     def _add_noise_and_mean_gradient(self, gradient, theta, factor):
-        gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * np.trace(factor.W)
+        gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * (self.trace(factor.W) - 2 * factor.beside.slope)
         gradient[self.mean_indices] -= factor.alpha @ self._basis
         return gradient[: self.n_parameters]
+
+
+def _squares(B: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+    """Weighted sums of squares of the columns of B (n, m), (m,)."""
+    return weights @ np.square(B) if np.ndim(weights) else weights * np.einsum("ij,ij->j", B, B)
 
 
 @dataclass(eq=False, repr=False)
@@ -230,18 +217,19 @@ class KernelPosterior(ArrayPosterior):
             blocks.append((rows, columns, at))
         noise, residual = np.exp(2 * full[self.log_noise]), self.residual(full)
         diagonal = G.reshape(-1)[:: n + 1]
-        diagonal += noise + extra_noise
+        diagonal += self.noise_variances(full, extra_noise)
         alpha, log_root = factor_in_place(G, residual, gradient=True)
-        value = -0.5 * residual @ alpha - log_root - n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
-        trace, gradient = diagonal.sum(), np.zeros(len(full))
+        beside = self.beside(noise + extra_noise)
+        value = -0.5 * residual @ alpha - log_root + (beside.value - n * (0.5 * LOG_2PI + np.log(self.y_map.scale)))
+        trace, gradient = self.trace(G), np.zeros(len(full))
         # Entries of W below the diagonal stand for two.
         diagonal *= 0.5
         for rows, columns, at in blocks:
             G[rows, rows] = np.tril(G[rows, rows])
             gradient -= at.pullback(G[rows, columns])
-        gradient[self.log_noise] -= noise * trace
+        gradient[self.log_noise] -= noise * (trace - 2 * beside.slope)
         gradient[self.mean_indices] += alpha @ self._basis
-        return value, gradient[: self.n_parameters], -0.5 * trace
+        return value, gradient[: self.n_parameters], beside.slope - 0.5 * trace
 
     def _batch(self, full):
         made = self.kernel.batch(full, self._pairs)
@@ -257,7 +245,7 @@ class KernelPosterior(ArrayPosterior):
         dG, dmu = np.zeros((len(full), n, n)), np.zeros((len(full), n))
         for i, t in state.extra.tangents():
             dG[i] += t
-        dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise])
+        dG[self.log_noise].flat[:: n + 1] += 2 * np.exp(2 * full[self.log_noise]) / self.counts
         dmu[self.mean_indices] = self._basis.T
         return dG[:P], dmu[:P]
 
@@ -267,7 +255,7 @@ class KernelPosterior(ArrayPosterior):
         full = self._extend(state.theta)
         dG, dmu = self._tangents(state, full)
         H = 0.5 * state.extra.curvature(state.factor.W)
-        H[self.log_noise, self.log_noise] += 2 * np.exp(2 * full[self.log_noise]) * np.trace(state.factor.W)
+        H[self.log_noise, self.log_noise] += self._noise_curvature(np.exp(2 * full[self.log_noise]), state.factor)
         return H[: self.n_parameters, : self.n_parameters] + gram_terms(state.factor, dG, dmu)
 
     def _moments(self, state, X_new, gradient):
@@ -292,8 +280,8 @@ class KernelPosterior(ArrayPosterior):
             dm[i] -= (dG @ factor.alpha) @ B
             dV[i] += np.einsum("ij,ij->j", B, dG @ B)
         in_noise = 2 * np.exp(2 * full[self.log_noise])
-        dm[self.log_noise] -= in_noise * (factor.alpha @ B)
-        dV[self.log_noise] += in_noise * np.einsum("ij,ij->j", B, B)
+        dm[self.log_noise] -= in_noise * ((factor.alpha / self.counts) @ B)
+        dV[self.log_noise] += in_noise * _squares(B, 1 / self.counts)
         dm[self.mean_indices] += basis.T - self._basis.T @ B
         P = self.n_parameters
         return Moments(mean, variance, prior_variance, noise, dm[:P].T, dV[:P].T)
@@ -348,7 +336,7 @@ class _Embedded(NamedTuple):
     variance: float
     K: np.ndarray
     k1: np.ndarray
-    diagonal_noise: float
+    diagonal_noise: np.ndarray | float
 
 
 @dataclass(eq=False, repr=False)
@@ -402,7 +390,7 @@ class EmbeddingPosterior(ArrayPosterior):
         K, k1 = self.profile(s, 1)
         K *= variance
         k1 *= variance
-        diagonal_noise = np.exp(2 * full[self.log_noise]) + extra_noise
+        diagonal_noise = self.noise_variances(full, extra_noise)
         factor = self._factor(full, K.copy(), extra_noise)
         return State(theta, factor, _Embedded(U, s, variance, K, k1, diagonal_noise))
 
@@ -474,7 +462,7 @@ class EmbeddingPosterior(ArrayPosterior):
         # The few other parameters, against R and against each other.
         o, s2 = self.log_outputscale, self.log_noise
         noise = np.exp(2 * full[s2])
-        dG = np.stack([2 * K, 2 * noise * np.eye(n)])
+        dG = np.stack([2 * K, 2 * noise * np.eye(n) / self.counts])
         few = np.concatenate([[o, s2], self.mean_indices]).astype(int)
         dmu = np.zeros((len(few), n))
         dmu[2:] = self._basis.T
@@ -486,7 +474,7 @@ class EmbeddingPosterior(ArrayPosterior):
         small = v @ Gv
         small[:2, :2] -= 0.5 * np.einsum("aij,bji->ab", GdG, GdG)
         small[0, 0] += 2 * np.vdot(W, K)
-        small[1, 1] += 2 * noise * np.trace(W)
+        small[1, 1] += self._noise_curvature(noise, factor)
         # Only constants may share a position, and these are cut off below.
         H[np.ix_(few, few)] = small
         cross = np.empty((d, n, len(few)))
@@ -540,12 +528,11 @@ class EmbeddingPosterior(ArrayPosterior):
             dV[:, rows] -= 2 * E.T @ self.X
         o, s2 = self.log_outputscale, self.log_noise
         noise_variance = np.exp(2 * full[s2])
-        BB = np.einsum("ij,ij->j", B, B)
         dm[:, o] = 2 * (alpha @ k_new - (K @ alpha) @ B)
         # BᵀKB = k_newᵀB - (diagonal of G - K) BᵀB.
-        dV[:, o] = 2 * predictive - 2 * diagonal_noise * BB
-        dm[:, s2] = -2 * noise_variance * (alpha @ B)
-        dV[:, s2] = 2 * noise_variance * BB
+        dV[:, o] = 2 * predictive - 2 * _squares(B, diagonal_noise)
+        dm[:, s2] = -2 * noise_variance * ((alpha / self.counts) @ B)
+        dV[:, s2] = 2 * noise_variance * _squares(B, 1 / self.counts)
         dm[:, self.mean_indices] = basis - B.T @ self._basis
         self._pull(dm, full)
         self._pull(dV, full)
@@ -586,7 +573,8 @@ class EmbeddingPosterior(ArrayPosterior):
                 [-np.einsum("ij,ij->j", W, second * along * delta[k] + q * moved[k]) for k in range(d)]
             )
             in_u += 2 * o[:, None] * pull(W)
-            dGW = sum(S[k].T @ (W * T[k]) + T[k] * (S[k] @ W) for k in range(d)) + 2 * o * (K @ W) + noise * W
+            dGW = sum(S[k].T @ (W * T[k]) + T[k] * (S[k] @ W) for k in range(d)) + 2 * o * (K @ W)
+            dGW += noise * (W / np.reshape(self.counts, (-1, 1)))
             explicit = np.einsum("jk,jkc->jc", pull(W), V)
             if of_mean:
                 change = factor.solve(dGW + self._basis @ direction[:, self.mean_indices].T)

@@ -88,6 +88,10 @@ class Posterior(ABC):
     y: np.ndarray
     x_map: InputMap
     y_map: Affine
+    # Known variances of the measurements y (n,), in its units, which add to the noise; 0 if there are none.
+    known_variance: np.ndarray | float = 0.0
+    # How many measurements each row of X and y stands for; rows are means where many settings were measured repeatedly.
+    counts: np.ndarray | int = 1
 
     # If known: the covariance as a tree of kernels, the fixed parameters that follow theta, and what distinguishes the
     # prior of each entry of theta from those of the others.
@@ -96,13 +100,13 @@ class Posterior(ABC):
     prior_kinds: Sequence[tuple]
 
     @abstractmethod
-    def _set_data(self, X: np.ndarray, y: np.ndarray) -> None:
+    def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace the data, in the user's units."""
 
-    def with_data(self, X: np.ndarray, y: np.ndarray) -> Self:
+    def with_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None = None) -> Self:
         """The same posterior for other data (user's units), sharing everything compiled."""
         other = copy(self)
-        other._set_data(X, y)
+        other._set_data(X, y, y_sd)
         return other
 
     @property
@@ -117,6 +121,15 @@ class Posterior(ABC):
     def light_state(self, theta: np.ndarray) -> State:
         """As :meth:`state`, for values, and predictions without gradients in theta: faster, and in less memory."""
         return self.state(theta)
+
+    @property
+    def of_each(self) -> Self:
+        """The same posterior with a row for each measurement."""
+        return self
+
+    def trace(self, W: np.ndarray) -> np.ndarray:
+        """Twice the derivative of what has the derivative W / 2 (..., n, n) in G, in the noise variance."""
+        return (np.diagonal(W, axis1=-2, axis2=-1) / self.counts).sum(-1)
 
     def forget(self) -> None:
         """Drop what is kept of the data's pairs, which is made again when needed; by default nothing."""
@@ -238,7 +251,8 @@ class Posterior(ABC):
     def _log_likelihood(self, theta: np.ndarray, extra_noise: float) -> tuple[float, np.ndarray, float]:
         """As :meth:`log_likelihoods`, of one particle; may raise NotPositiveDefiniteError."""
         state = self._sound(self.state(theta, extra_noise))
-        return -state.factor.nll, -self.likelihood_gradient(state), -0.5 * np.trace(state.factor.W)
+        in_noise = -0.5 * self.trace(state.factor.W) + state.factor.beside.slope
+        return -state.factor.nll, -self.likelihood_gradient(state), float(in_noise)
 
     def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
         step = max(1, _STACKED // len(self.y) ** 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Constant
@@ -35,6 +36,11 @@ def _clip_arrays(fgraph, node):
         if all(isinstance(limit, Constant) for limit in limits) and np.all(limits[0].data <= limits[1].data):
             return [pt.minimum(pt.maximum(x, limits[0]), limits[1]).astype(node.outputs[0].type.dtype)]
     return None
+
+
+def may_round() -> bool | None:
+    """``allow_input_downcast`` of PyTensor: where the user asked it for single precision, numbers are rounded."""
+    return pytensor.config.floatX == "float32" or None
 
 
 def vm_mode() -> Mode:

@@ -95,6 +95,11 @@ class ConditionedGP:
         user = self.posterior.moments(self._state, self.to_user(X)).noise_variance
         return user / float(self.posterior.y_map.scale) ** 2
 
+    @property
+    def data_noise(self) -> np.ndarray:
+        """Noise variance of each row of the data (n,), with its known part; rows may be means."""
+        return (self.noise_variance(self.X) + self.posterior.known_variance) / self.posterior.counts
+
     def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:
         """Derivatives of :meth:`noise_variance` in the rows of X, (m, D)."""
         if self._constant_noise is not None:

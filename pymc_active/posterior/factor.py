@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -73,6 +74,14 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tupl
     return alpha, log_root
 
 
+class Beside(NamedTuple):
+    """The log likelihood of measurements about their means (...), and its derivatives in the noise variance."""
+
+    value: np.ndarray | float = 0.0
+    slope: np.ndarray | float = 0.0
+    curvature: np.ndarray | float = 0.0
+
+
 class Factor:
     """G = L Lᵀ, alpha = G⁻¹ residual, and G⁻¹ on demand. Overwrites a C-contiguous G; or NotPositiveDefiniteError."""
 
@@ -89,6 +98,8 @@ class Factor:
             )
         self.residual = residual
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
+        # What means of replicates leave out of the likelihood.
+        self.beside = Beside()
         self.nll = 0.5 * (residual @ self.alpha + len(residual) * LOG_2PI) + np.log(np.diagonal(self.L)).sum()
 
     @property

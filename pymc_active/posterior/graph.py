@@ -27,7 +27,7 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
-from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.compile_mode import may_round, vm_mode
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
 from pymc_active.posterior.graph_taylor import (
     GraphLines,
@@ -185,6 +185,7 @@ class _Functions:
             on_unused_input="ignore",
             # A float input may replace whole numbers.
             rebuild_strict=False,
+            allow_input_downcast=may_round(),
             **self.compile_kwargs,
         )
         return _OneAtATime(function)
@@ -259,30 +260,39 @@ class _Functions:
 
 
 class GraphPosterior(Posterior):
-    """Posterior of any ``pm.gp.Marginal`` model, given X (n, D) and y (n,).
+    """Posterior of any ``pm.gp.Marginal`` model, given X (n, D), y (n,) and its known sds.
 
-    ``holders`` are the variables of X and y, None for one that cannot change; by default nothing is JIT-compiled.
+    ``holders`` are the variables of these, None for one that cannot change; by default nothing is JIT-compiled.
     """
 
     kernel = None
     constants = np.empty(0)
     prior_kinds = ()
 
-    def __init__(self, X, y, graphs: GPGraphs, holders: Sequence[SharedVariable | None], compile_kwargs: dict | None):
+    def __init__(
+        self, X, y, y_sd, graphs: GPGraphs, holders: Sequence[SharedVariable | None], compile_kwargs: dict | None
+    ):
         self.x_map = self.y_map = IDENTITY
         self.n_parameters = graphs.n_parameters
         self._holders, self._shared = holders, graphs.data
         self._functions = _Functions(graphs, compile_kwargs or {"mode": vm_mode()}, holders)
-        self._set_data(X, y)
+        self._set_data(X, y, y_sd)
 
-    def _set_data(self, X, y):
-        new = dict(zip(self._holders, (X, y), strict=True))
+    def _set_data(self, X, y, y_sd):
+        y_sd = np.zeros(len(y)) if y_sd is None else y_sd
+        new = dict(zip(self._holders, (X, y, y_sd), strict=True))
+        self.known_variance = 0.0 if self._holders[2] is None else np.square(y_sd)
         self._data = [new[v] if v in new else v.get_value() for v in self._shared]
         self.X, self.y = (np.asarray(values, float) for values in self._functions.held(*self._data))
 
     def subset(self, rows):
         # Constants stay as long as they are.
-        return None if any(one is None for one in self._holders) else self.with_data(self.X[rows], self.y[rows])
+        if any(one is None for one in self._holders[:2]):
+            return None
+        known = self.known_variance
+        return self.with_data(
+            self.X[rows], self.y[rows], np.sqrt(known[rows]) if isinstance(known, np.ndarray) else None
+        )
 
     def _blocks(self, size):
         """Rows of the identity, few enough at a time that (rows, size) stays small."""

@@ -57,7 +57,7 @@ def as_ensemble(
         if model is None:
             raise ValueError(f"{what} needs the model of a trace: pass model=gpm")
         thetas = trace_thetas(model, source)
-        return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), thetas, "trace")
+        return ensemble_of_draws(model, model.data, FullSpace(model.posterior()), thetas, "trace")
     if isinstance(source, xr.Dataset | str | PathLike):
         # These are mappings and sequences too, but not of fits: a message about traces helps.
         check_trace(source)
@@ -70,7 +70,7 @@ def as_ensemble(
     if is_point(source, model):
         assert model is not None
         theta = model.flatten(dict(source))[None]
-        return ensemble_of_draws(model, (model.X, model.y), FullSpace(model.posterior()), theta, "point")
+        return ensemble_of_draws(model, model.data, FullSpace(model.posterior()), theta, "point")
     average = as_model_average(source)
     return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
 

@@ -19,6 +19,7 @@ from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, warn_user
@@ -294,7 +295,12 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         """Outputs of the fits, (n,), in the user's units."""
         return self.best.y
 
-    def given(self, X: np.ndarray, y: np.ndarray) -> ModelAverage:
+    @property
+    def data(self) -> Data:
+        """The data of the fits."""
+        return self.best.data
+
+    def given(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None = None) -> ModelAverage:
         """Each fit conditioned on other data, such as imagined outcomes; see :meth:`Fit.given`.
 
         The probabilities stay: their expectation over imagined outcomes is what they are now, whereas the predicted
@@ -303,7 +309,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         fits = {}
         for (label, fit), weight in zip(self._fits.items(), self.weights, strict=True):
             try:
-                fits[label] = fit.given(X, y)
+                fits[label] = fit.given(X, y, y_sd)
             except NotPositiveDefiniteError as error:
                 # A model of negligible weight must not stop the others.
                 if weight > _IMPOSSIBLE:
@@ -380,7 +386,7 @@ def _have_equal_priors(gpm: GPModel, other: GPModel) -> bool:
     """Whether two models with the same kernel also have the same priors, mean and scales."""
     if sorted(gpm.shapes.values()) != sorted(other.shapes.values()):
         return False
-    posteriors = [one.posterior().with_data(gpm.X, gpm.y) for one in (gpm, other)]
+    posteriors = [one.posterior().with_data(*gpm.data) for one in (gpm, other)]
     if len({kernel_priors(posterior) for posterior in posteriors}) > 1:
         return False
     # With all parameters equal their order does not matter; means, noise and scales still show.

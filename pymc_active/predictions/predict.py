@@ -146,7 +146,7 @@ def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
     with one_blas_thread():
         y = posterior_mean(fit, X)
         # A fit may use some of the data only.
-        return fit.given(np.concatenate([fit.X, X]), np.concatenate([fit.y, y]))
+        return fit.given(*fit.data.joined(X, y))
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:

@@ -221,17 +221,22 @@ def _moments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means and variances of f_c(x) less its average over the data (S, C, m), and its means at the data (S, C, n)."""
     X, Z, scale = posterior.X, posterior.x_map(points), float(posterior.y_map.scale)
+    # Rows may stand for several measurements.
+    share = np.broadcast_to(posterior.counts, len(X)) / np.sum(np.broadcast_to(posterior.counts, len(X)))
+    number = {x.tobytes(): i for i, x in enumerate(X + 0.0)}
+    of_each = [number[x.tobytes()] for x in posterior.of_each.X + 0.0]
     means, variances = np.empty((2, *order.shape, len(Z)))
-    at_data = np.empty((*order.shape, len(X)))
+    at_data = np.empty((*order.shape, len(of_each)))
     with one_blas_thread():
         for s, theta in enumerate(full):
             factor = posterior.light_state(theta[: posterior.n_parameters]).factor
             for c, k in enumerate(order[s]):
                 among, across = kernels[k].at(theta, X, X).K, kernels[k].at(theta, X, Z).K
-                average = among.mean(1, keepdims=True)
-                centred = across - average
-                means[s, c], at_data[s, c] = factor.alpha @ centred, factor.alpha @ (among - average)
-                prior = kernels[k].diagonal(theta, Z)[0] - 2 * across.mean(0) + among.mean()
+                average = among @ share
+                centred = across - average[:, None]
+                means[s, c] = factor.alpha @ centred
+                at_data[s, c] = (factor.alpha @ (among - average[:, None]))[of_each]
+                prior = kernels[k].diagonal(theta, Z)[0] - 2 * share @ across + share @ average
                 variances[s, c] = prior - np.square(factor.half_solve(centred)).sum(0)
     return scale * means, scale**2 * variances, scale * at_data
 

@@ -182,7 +182,7 @@ def with_slope(gpm: GPModel, thetas: np.ndarray, loading: np.ndarray) -> np.ndar
     With a mean of slope b and a kernel of variance s², :math:`\sqrt{1 / \ell^2 + b^2 / s^2}`, in scaled units: for the
     squared exponential, s times this is the root mean square of f's derivative.
     """
-    posterior = gpm.posterior()
+    posterior = gpm.posterior().of_each
     found = loading.copy()
     for entry, theta in zip(found, thetas, strict=True):
         slope = np.sqrt(np.square(posterior.prior_mean(theta, posterior.X)[1]).mean(0))

@@ -188,6 +188,19 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     return np.ascontiguousarray(values)
 
 
+def read_error_bars(y_sd: Any, n: int, X: Any = None) -> np.ndarray | None:
+    """Standard deviations (n,), from these or one number, checked like :func:`read_outputs`; None stays None."""
+    if y_sd is None:
+        return None
+    given = read_numbers(y_sd, "y_sd")
+    if (bad := ~((given >= 0) & (given <= LARGEST))).any():
+        raise ValueError(
+            f"y_sd must hold standard deviations in units of y, finite and not negative, 0 where none is known; got "
+            f"{given[bad][0]:g}"
+        )
+    return read_outputs(y_sd if given.ndim else np.full(n, given), n, X, "y_sd")
+
+
 def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
     """Numbers between 0 and 1, (k,); a ValueError for others."""
     if quantiles is None:
@@ -258,7 +271,8 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
         if low == high:
             constant = np.flatnonzero(box[:, 0] == box[:, 1]).tolist()
             more = "it" if len(constant) == 1 else ", ".join(str(name_of_input(labels[i])) for i in constant)
-            advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds"
+            advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds. To "
+            advice += "fix an input for a question, give its range here and use learner.ask(fixed={...})"
         raise ValueError(f"bounds must be {expected}; those of {which} are {ends}{advice}")
     return box[:, 0], box[:, 1]
 

@@ -107,7 +107,7 @@ class GPGivenMaxima:
         if mixed == "path" and mixed_values is not None:
             target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
         # The noise may depend on the input: take that of the best observation.
-        noise = gp.noise_variance(gp.X[[np.abs(gp.y - best).argmin()]]) / np.square(sd[:, self.n_known])
+        noise = gp.data_noise[[np.abs(gp.y - best).argmin()]] / np.square(sd[:, self.n_known])
         self._condition(
             np.einsum("skq,sq->sk", self.T, mean),
             self.T @ covariance @ self.T.transpose(0, 2, 1),

@@ -55,7 +55,7 @@ def scan(
     """
     full = np.concatenate([theta, posterior.constants])
     residual = posterior.residual(full)
-    noise = np.exp(2 * full[posterior.log_noise]) + extra_noise
+    noise = posterior.noise_variances(full, extra_noise)
     changed, here = full.copy(), full.copy()
     changed[leaf.roles["log_outputscale"]] = _VANISHING
     A = posterior.kernel.at(changed, posterior.X).K.copy()
@@ -71,6 +71,7 @@ def scan(
             values[k] = -np.inf
     prior = posterior.prior
     difference = grid - prior.mean[leaf.hidden]
-    rest = posterior.prior_value_and_gradient(theta)[0] - len(residual) * np.log(posterior.y_map.scale)
+    rest = posterior.beside(np.exp(2 * full[posterior.log_noise]) + extra_noise).value
+    rest += posterior.prior_value_and_gradient(theta)[0] - len(residual) * np.log(posterior.y_map.scale)
     there = theta[leaf.hidden] - prior.mean[leaf.hidden]
     return values + rest - 0.5 * prior.precision[leaf.hidden] * (difference**2 - there**2)
