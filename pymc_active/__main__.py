@@ -84,6 +84,7 @@ def make_parser() -> ArgumentParser:
     text = "ard (default up to 15 inputs), embedding (two learned combinations), kernels such as 'LIN + SE[time]'"
     add("--model", **several, metavar="NAME", help=text)
     add("--noise", type=float, metavar="SD", help="standard deviation of repeated measurements, if you know it")
+    add("--error", metavar="NAME", help="the column with the standard deviation of each result, beside that noise")
     add("--seed", type=int, default=0, metavar="N", help="same seed and tables, same suggestions (default 0)")
     add("--state", required=True, metavar="run.nc", help="the file of the run, which the first call makes")
     add("--rebuild", action="store_true", help="begin the run again, and keep the old one as run.nc.before; see below")

@@ -467,3 +467,20 @@ def test_help_comes_at_once():
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "With --id, a candidate whose id was measured is not suggested again" in done.stdout
+
+
+@pytest.mark.parametrize("options", [POOLED, BOX])
+def test_a_column_of_error_bars_is_known(lab, options):
+    table = lab.measurements().assign(sd=[0.5, 0.0, 1.5, 0.25, ""])
+    lab.write("measurements.csv", table)
+    asked = lab(*options, *QUICK, "--error", "sd", "--output", "next.csv")
+    assert lab.load().y_sd.tolist() == [0.5, 0.0, 1.5, 0.25, 0.0]
+    sheet = pd.read_csv("next.csv", dtype={"sample": str}).assign(fat=50.0, sd=2.0)
+    lab.write("measurements.csv", pd.concat([table, sheet]))
+    lab(*options, *QUICK, "--error", "sd")
+    assert lab.load().y_sd.tolist() == [0.5, 0.0, 1.5, 0.25, 0.0, 2.0]
+    assert len(asked) == 1
+    # A bar that changed names its row, as a result does.
+    lab.write("measurements.csv", pd.concat([table.assign(sd=[0.5, 0.0, 1.0, 0.25, ""]), sheet]))
+    assert f"where fat was {table.fat[2]:.6g} ± 1.5" in lab.fails(*options, *QUICK, "--error", "sd")
+    assert "has no column 'error'" in lab.fails(*options, *QUICK, "--error", "error")

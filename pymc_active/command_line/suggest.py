@@ -21,7 +21,20 @@ from pymc_active.support.locks import locked
 from pymc_active.support.numbers import coordinate, plus_minus
 
 # What the file of a run remembers, and no later call may change; which of the learner's notes are these options.
-_REMEMBERED = ("target", "id", "inputs", "bounds", "learn", "minimize", "criterion", "model", "noise", "seed", "box")
+_REMEMBERED = (
+    "target",
+    "error",
+    "id",
+    "inputs",
+    "bounds",
+    "learn",
+    "minimize",
+    "criterion",
+    "model",
+    "noise",
+    "seed",
+    "box",
+)
 _KEY = "command_line"
 # With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
 _MANY, _SHOWN = 15, 6
@@ -38,11 +51,12 @@ def suggest(given: Namespace) -> None:
         # No candidates for a box; without ids, equal rows are one.
         pool = candidates.inputs(given.inputs, given.id) if candidates else DataFrame(columns=given.inputs)
         pool = pool if given.id else pool[~pool.duplicated()]
-        X, y = read_measurements(measured, given.target, given.id, given.inputs, pool)
-        others = [name for name in measured.cells if name not in {given.target, given.id, *given.inputs}]
+        X, y, y_sd = read_measurements(measured, given.target, given.error, given.id, given.inputs, pool)
+        others = [name for name in measured.cells if name not in {given.target, given.error, given.id, *given.inputs}]
         _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
-        learner = before if before is not None and not given.rebuild else _begin(given, X, y, pool, before)
-        names |= dict(enumerate((_tell_new(learner, given, X, y, pool) if learner is before else y).dropna().index))
+        learner = before if before is not None and not given.rebuild else _begin(given, X, y, y_sd, pool, before)
+        told = _tell_new(learner, given, X, y, y_sd, pool) if learner is before else y
+        names |= dict(enumerate(told.dropna().index))
         if given.forget_pending:
             learner.forget()
         n_open, n_without = len(learner.pending), len(measured.cells) - len(y)
@@ -77,6 +91,8 @@ def _read(given: Namespace) -> tuple[Table, Table | None, Learner | None]:
     """Both tables and the run, and the inputs among the options; raises if anything is wrong or not to be written."""
     measured = read_table(given.measurements, given.decimal)
     measured.column(given.target, "--target")
+    if given.error:
+        measured.column(given.error, "--error")
     for path in filter(None, (given.output, given.plot, given.state)):
         if Path(path).resolve() in [Path(table).resolve() for table in (given.measurements, given.candidates or "")]:
             raise ValueError(f"{path} is a table that is read: give the result another name")
@@ -105,14 +121,17 @@ def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list
         return [name for name, _, _ in given.bounds]
     # What is empty for all candidates, such as remarks, is no input.
     filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
-    if shared := [name for name in filled if name in measured.cells and name not in {given.target, given.id}]:
+    no_input = {given.target, given.error, given.id}
+    if shared := [name for name in filled if name in measured.cells and name not in no_input]:
         return shared
     raise ValueError(
         f"{candidates.name} shares no inputs with {measured.name}, which has {listing(measured.cells, 12)}"
     )
 
 
-def _begin(given: Namespace, X: DataFrame, y: Series, pool: DataFrame, before: Learner | None) -> Learner:
+def _begin(
+    given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame, before: Learner | None
+) -> Learner:
     """A learner of a new run; while results do not differ, it asks for the points of a first design."""
     ends = DataFrame({name: end for name, *end in given.bounds}) if given.bounds else pool
     low, high = ends.min().to_numpy(), ends.max().to_numpy()
@@ -120,12 +139,13 @@ def _begin(given: Namespace, X: DataFrame, y: Series, pool: DataFrame, before: L
     given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
     where = {"bounds": dict(zip(given.inputs, given.box, strict=True))} if given.bounds else {"pool": pool}
     worked, is_early = y.notna().to_numpy(), y.nunique() < 2
-    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, X[worked], y[worked].to_numpy())
+    known = X[worked], y[worked].to_numpy(), y_sd[worked]
+    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, *known)
     how = {"criterion": given.criterion, "minimize": given.minimize, "random_seed": given.seed}
     learner = Learner(models, given.learn, **where, **how)
     for rows in (worked & is_early, ~worked):
         if rows.any():
-            learner.tell(X[rows], y[rows].to_numpy(), failed=y[rows].isna().to_numpy())
+            learner.tell(X[rows], y[rows].to_numpy(), y_sd=_errors(y_sd[rows]), failed=y[rows].isna().to_numpy())
     # What is open stays open, except for what was measured meanwhile and former candidates.
     for label, x in () if before is None else before.pending.iterrows():
         has_id = given.id is not None and label in pool.index
@@ -135,12 +155,17 @@ def _begin(given: Namespace, X: DataFrame, y: Series, pool: DataFrame, before: L
     return learner
 
 
-def _models(given: Namespace, X: DataFrame, y: np.ndarray) -> Any:
+def _errors(y_sd: np.ndarray) -> np.ndarray | None:
+    return y_sd if y_sd.any() else None
+
+
+def _models(given: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | None = None) -> Any:
     """One model, or a dict of several."""
     made: dict[str, Any] = {}
     for name in given.model or ["ard" if X.shape[1] <= _MANY else "embedding"]:
         data = X, Series(y, X.index, name=given.target)
-        how = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
+        how: dict[str, Any] = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
+        how["y_sd"] = None if y_sd is None else _errors(y_sd)
         if name == "ard":
             made[name] = pma.ard_gp(*data, **how)
         elif name == "embedding":
@@ -151,25 +176,28 @@ def _models(given: Namespace, X: DataFrame, y: np.ndarray) -> Any:
     return made if len(made) > 1 else made.popitem()[1]
 
 
-def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, pool: DataFrame) -> Series:
+def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame) -> Series:
     """Tell what is new in the table; results in the order told, or a ValueError if old rows have changed."""
     if learner.domain.pool is not None and not np.array_equal(pool, learner.domain.pool):
         raise ValueError(f"{given.candidates} is not what {given.state} knows: restore it, or pass --rebuild")
-    told = np.column_stack([learner.X, learner.y]).tolist() + [[*x, np.nan] for x in learner.failures]
-    now, order, problems = np.column_stack([X, y]), [], []
+    told = np.column_stack([learner.X, learner.y_sd, learner.y]).tolist()
+    told += [[*x, 0.0, np.nan] for x in learner.failures]
+    now, order, problems = np.column_stack([X, y_sd, y]), [], []
     for one in told:
         order.append(next((row for row in np.flatnonzero(same(now, one)).tolist() if row not in order), None))
     new = [row for row in range(len(now)) if row not in order]
     for one in (one for one, row in zip(told, order, strict=True) if row is None):
-        changed = [row for row in new if same(now[[row], :-1], one[:-1])]
-        gone = f"the row at {_place(one[:-1], pool)} is gone"
+        changed = [row for row in new if same(now[[row], :-2], one[:-2])]
+        gone = f"the row at {_place(one[:-2], pool)} is gone"
         is_now = f"{y.index[changed[0]]} has {y.iloc[changed[0]]:.6g}" if changed else gone
-        problems.append(f"{is_now}, where {given.target} was {one[-1]:.6g}".replace("nan", "failed"))
+        error = f" ± {one[-2]:.6g}" if given.error else ""
+        problems.append(f"{is_now}, where {given.target} was {one[-1]:.6g}{error}".replace("nan", "failed"))
     if problems:
         what = f"{given.measurements} is not what {given.state} knows: {'; '.join(problems[:5])}"
         raise ValueError(f"{what}. Undo this, or begin again from the tables with --rebuild")
     if new:
-        learner.tell(X.iloc[new], y.iloc[new].to_numpy(), failed=y.iloc[new].isna().to_numpy())
+        failed = y.iloc[new].isna().to_numpy()
+        learner.tell(X.iloc[new], y.iloc[new].to_numpy(), y_sd=_errors(y_sd[new]), failed=failed)
     return y.iloc[[*order, *new]]
 
 

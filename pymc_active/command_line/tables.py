@@ -111,9 +111,12 @@ def _separator(text: str) -> str:
 
 
 def read_measurements(
-    table: Table, target: str, label: str | None, inputs: Sequence[str], pool: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.Series]:
-    """Rows with a result: inputs (n, D) by label, those of a candidate from the pool; results by name, NaN: failed."""
+    table: Table, target: str, error: str | None, label: str | None, inputs: Sequence[str], pool: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
+    """Rows with a result: inputs (n, D) by label, those of a candidate from the pool; results by name, NaN: failed.
+
+    The last are standard deviations of the results (n,), 0 where the column ``error`` has none.
+    """
     results = table.column(target, "--target")
     done, worked = ~is_empty(results), ~results.str.lower().isin(_FAILED)
     y = table._replace(cells=table.cells[worked]).numbers([target], "target")[target].reindex(results.index)[done]
@@ -125,7 +128,8 @@ def read_measurements(
             raise ValueError(f"{table.name} has other inputs of {one} than the candidates: give it another {label}")
         X.iloc[i] = rows[0] if len(rows) else X.iloc[i]
     names = [f"row {row}" if label is None else f"{one} (row {row})" for row, one in zip(y.index, X.index, strict=True)]
-    return X, y.set_axis(names)
+    sd = 0.0 * y if error is None else table.numbers([error], "--error")[error].reindex(y.index)
+    return X, y.set_axis(names), np.where(y.isna(), 0.0, sd.fillna(0.0))
 
 
 def listing(names: Iterable[object], most: int = 6) -> str:

@@ -350,6 +350,11 @@ class Learner(Summarized):
         probability = np.exp(success(np.stack([choice.x for choice in found])))
         return found[rng.choice(n, p=probability / probability.sum())]
 
+    @property
+    def y_sd(self) -> np.ndarray:
+        """Known standard deviations of y (n,), 0 where none is known."""
+        return self._run.data.errors
+
     def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
         """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
 
