@@ -635,6 +635,7 @@ def test_to_datatree_records_the_design():
         ({"pool": [[np.nan]]}, "pool must be finite"),
         ({"pool": None}, "pass either pool=X_pool"),
         ({"learn": "everything"}, "learn must be one of"),
+        ({"learn": "minimum"}, "for the minimum pass learn='maximum', minimize=True"),
         ({"criterion": "gut feeling"}, "criterion must be callable or one of"),
     ],
 )

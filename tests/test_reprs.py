@@ -258,7 +258,7 @@ def test_a_mean_is_told_in_units_of_y():
     x = np.linspace(100, 200, 12)
     gpm = pma.ard_gp(
         x[:, None], 40 + 0.3 * x, mean="linear", x_scale=(150, 50), y_scale=(80, 10),
-        priors={"log_lengthscale": 3.0, "log_outputscale": np.log(0.01), "log_noise": np.log(0.01)},
+        priors={"log_lengthscale": 2.0, "log_outputscale": np.log(0.01), "log_noise": np.log(0.01)},
     )  # fmt: skip
     fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
     [table] = fit._summary().tables

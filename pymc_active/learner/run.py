@@ -167,7 +167,8 @@ def new_run(
 ) -> Run:
     """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
-        raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}")
+        hint = ": for the minimum pass learn='maximum', minimize=True" if str(learn).startswith("min") else ""
+        raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}{hint}")
     if inference not in METHODS:
         raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
     repeat, minimize = bool(repeat), bool(minimize)

@@ -16,7 +16,7 @@ from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarn
 # Sizes beyond which no parameter of scaled data is meant to be, in extents of the inputs, sds of y, or sds per extent:
 # guesses. Such a noise leaves nothing else of y.
 _LARGEST = {
-    "log_lengthscale": 20.0, "log_width": 20.0, "log_period": 2.0, "location": 5.0, "mean_slope": 10.0,
+    "log_lengthscale": 5.0, "log_width": 5.0, "log_period": 2.0, "location": 5.0, "mean_slope": 10.0,
     "mean_constant": 5.0, "log_outputscale": 10.0, "log_noise": 3.0,
 }  # fmt: skip
 # As parts of the same: shorter ones are as strange, if a reading in the user's units is not below the second (guesses).
