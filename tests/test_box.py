@@ -111,7 +111,7 @@ def test_the_best_maximum_cannot_be_improved_nearby(request, model):
     """The gradient vanishes there, but for sides of the box that it points out of."""
     fitted = request.getfixturevalue(model)
     low, high = box_of(fitted, -0.7, 0.9)
-    scorer = UpperConfidenceBound().prepare(fitted)
+    scorer = UpperConfidenceBound(method="map").prepare(fitted)
     x = maximize(scorer, low, high, np.random.default_rng(1)).X[0]
     _, [gradient] = scorer.gradient(x[None])
     free = (gradient < 0) & (x > low) | (gradient > 0) & (x < high)

@@ -21,13 +21,12 @@ from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture, mixture_gradients
-from pymc_active.predictions.moments import marginal_gradients, marginal_moments
+from pymc_active.predictions.moments import marginal_moments, plug_in_gradients
 
 # Most fits here are made at points that are no modes.
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_active.support.user_warnings.SamplingWarning")
 
-METHODS = ("map", "bbq", "mgp")
-MIXTURES = ("modes", "draws", "cubature")
+MIXTURES = ("draws", "cubature")
 
 
 def data(n=7, D=3):
@@ -141,38 +140,22 @@ def assert_same_gradient(got, numerical, tolerance=2e-6, error=0.0):
 # Predictions.
 
 
-def test_plain_predictions_and_their_sensitivities(fit):
-    """Mean and variance, and their gradients in the hyperparameters along directions held fixed."""
-    posterior, state = fit.best.posterior, fit.best.state
-    X, rng = points(fit), np.random.default_rng(6)
-    u, v = rng.normal(size=(2, len(X), len(fit.best.z)))
-    got = posterior.input_gradients(state, X, u, v)
-    assert_same_gradient(got.mean, differentiate(lambda Z: posterior.moments(state, Z).mean, fit, X))
-    assert_same_gradient(got.variance, differentiate(lambda Z: posterior.moments(state, Z).variance, fit, X))
-
-    def along(Z):
-        moments = posterior.moments(state, Z, gradient=True)
-        # One row at a time: all directions, of which the row's own is taken below.
-        return np.stack([u @ moments.mean_gradient.T, v @ moments.variance_gradient.T])
-
-    numerical = differentiate(along, fit, X)
-    own = np.arange(len(X))
-    assert_same_gradient(got.mean_along, numerical[0][own, own])
-    assert_same_gradient(got.variance_along, numerical[1][own, own])
-    plain = posterior.input_gradients(state, X)
-    assert plain.mean_along is None
-    assert_array_equal(plain.mean, got.mean)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_marginal_predictions(fit, method):
+def test_plain_predictions(fit):
     X = points(fit)
-    moments, got = marginal_gradients(fit.best, X, method)
-    for a, b in zip(moments, marginal_moments(fit.best, X, method), strict=True):
+    moments, got = plug_in_gradients(fit.best, X)
+    for a, b in zip(moments, marginal_moments(fit.best, X, "map"), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     for name, part in zip(("mean", "variance", "plug_in"), got, strict=True):
-        numerical = differentiate(lambda Z, name=name: getattr(marginal_moments(fit.best, Z, method), name), fit, X)
+        numerical = differentiate(lambda Z, name=name: getattr(marginal_moments(fit.best, Z, "map"), name), fit, X)
         assert_same_gradient(part, numerical)
+
+
+@pytest.mark.parametrize("method", ["bbq", "mgp", "modes"])
+def test_variances_of_the_marginal_gp_have_no_formulas(fit, method):
+    """A search over a box takes differences there."""
+    ensemble = fit.ensemble_by(method)
+    assert mixture_gradients(ensemble, points(fit)) is None
+    assert Uncertainty(method=method).prepare(fit).gradient(points(fit)) is None
 
 
 @pytest.mark.parametrize("method", MIXTURES)
@@ -187,22 +170,10 @@ def test_every_component_of_a_mixture(mixed, method):
         assert_same_gradient(part, numerical)
 
 
-def test_no_gradient_where_the_length_of_the_rest_has_none():
-    """At a datum there is nothing outside the row space: the length of nothing is taken to stay nothing."""
-    fit = near_the_prior(MODELS["row space"]())
-    _, found = marginal_gradients(fit.best, fit.X[:2], "mgp")
-    assert all(np.isfinite(part).all() for part in found)
-    # Moving within the span of the data it is exact.
-    along = (fit.X[2] - fit.X[1])[None]
-    [numerical] = central_difference(lambda t: marginal_moments(fit.best, fit.X[:1] + t * along).variance, np.zeros(1))
-    assert_allclose(found.variance[0] @ along[0], numerical[0], rtol=1e-6)
-
-
 @pytest.mark.slow
 def test_a_model_without_formulas_says_so():
     fit = near_the_prior(hand_written())
-    assert marginal_gradients(fit.best, X3[:1], "map") is None
-    assert marginal_gradients(fit.best, X3[:1], "mgp") is None
+    assert plug_in_gradients(fit.best, X3[:1]) is None
     assert mixture_gradients(as_ensemble(fit, method="cubature"), X3[:1]) is None
     assert Uncertainty().prepare(fit).gradient(X3[:1]) is None
     assert Bald(method="cubature").prepare(fit).gradient(X3[:1]) is None
@@ -226,7 +197,7 @@ CRITERIA = {
     [
         (name, method)
         for name in CRITERIA
-        for method in (*METHODS, *MIXTURES)
+        for method in ("map", *MIXTURES)
         # With hyperparameters fixed there is nothing to learn of them; the sign has nothing to do with mixtures.
         if not (name.startswith("bald") and method == "map") and not ("downwards" in name and method in MIXTURES)
     ],

@@ -118,22 +118,14 @@ class ArrayPosterior(MeasuredPosterior):
     def _moments(self, state: State, X_new: np.ndarray, gradient: bool) -> Moments:
         """Predictions in the units of the priors."""
 
-    def input_gradients(self, state, X_new, mean_directions=None, variance_directions=None):
-        directions = None
-        if mean_directions is not None and variance_directions is not None:
-            zeros = np.zeros((len(X_new), len(self.constants)))
-            directions = np.hstack([mean_directions, zeros]), np.hstack([variance_directions, zeros])
-        parts = self._input_gradients(state, self.x_map(X_new), directions)
+    def input_gradients(self, state, X_new):
+        mean, variance = self._input_gradients(state, self.x_map(X_new))
         s = float(self.y_map.scale)
-        return InputGradients(
-            *(unit * self.x_map.pullback(X_new, part) for unit, part in zip((s, s * s, s, s * s), parts, strict=False))
-        )
+        return InputGradients(s * self.x_map.pullback(X_new, mean), s * s * self.x_map.pullback(X_new, variance))
 
     @abstractmethod
-    def _input_gradients(
-        self, state: State, X_new: np.ndarray, directions: tuple[np.ndarray, np.ndarray] | None
-    ) -> list[np.ndarray]:
-        """As :class:`InputGradients`, in the units of the priors; directions over (theta, constants)."""
+    def _input_gradients(self, state: State, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As :class:`InputGradients`, in the units of the priors."""
 
     def _mean_slope(self, theta: np.ndarray) -> np.ndarray | float:
         """Derivative of the mean function in the inputs: its parameters are a constant, then one slope per input."""
@@ -286,40 +278,12 @@ class KernelPosterior(ArrayPosterior):
         P = self.n_parameters
         return Moments(mean, variance, prior_variance, noise, dm[:P].T, dV[:P].T)
 
-    def _input_gradients(self, state, X_new, directions):
+    def _input_gradients(self, state, X_new):
         full, factor = self._extend(state.theta), state.factor
         at = self.kernel.at(full, self.X, X_new)
         B = factor.solve(at.K)
-        alpha = np.broadcast_to(factor.alpha[:, None], B.shape)
-        parts = [
-            at.input_pullback(alpha) + self._mean_slope(full),
-            self._diagonal_pullback(full, X_new) - 2 * at.input_pullback(B),
-        ]
-        if directions is None:
-            return parts
-        tangents, _ = self._tangents(state, full)
-        P, n = len(tangents), len(self.y)
-        for direction, W, of_mean in zip(directions, (alpha, -2 * B), (True, False), strict=True):
-            dG = (direction[:, :P] @ tangents.reshape(P, -1)).reshape(-1, n, n)
-            change = np.einsum("jab,bj->aj", dG, alpha if of_mean else B)
-            gradient = np.empty_like(X_new)
-            for j in range(len(X_new)):
-                # A complex step: the imaginary part is the derivative along the direction, without cancellation.
-                turned, x = full + _COMPLEX_STEP * 1j * direction[j], X_new[j : j + 1]
-                there = self.kernel.at(turned, self.X, x)
-                gradient[j] = there.input_pullback(W[:, j : j + 1])[0].imag / _COMPLEX_STEP
-                if not of_mean:
-                    change[:, j] -= there.K[:, 0].imag / _COMPLEX_STEP
-                    gradient[j] += self._diagonal_pullback(turned, x)[0].imag / _COMPLEX_STEP
-            if of_mean:
-                change += self._basis @ direction[:, self.mean_indices].T
-                gradient -= at.input_pullback(factor.solve(change))
-                if len(self.mean_indices) > 1:
-                    gradient += direction[:, self.mean_indices[1:]]
-            else:
-                gradient += 2 * at.input_pullback(factor.solve(change))
-            parts.append(gradient)
-        return parts
+        mean = at.input_pullback(np.broadcast_to(factor.alpha[:, None], B.shape)) + self._mean_slope(full)
+        return mean, self._diagonal_pullback(full, X_new) - 2 * at.input_pullback(B)
 
     def _diagonal_pullback(self, theta, X):
         """Gradient of k(x, x) for each row, (m, D): twice that in one argument."""
@@ -538,51 +502,18 @@ class EmbeddingPosterior(ArrayPosterior):
         self._pull(dV, full)
         return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
 
-    def _input_gradients(self, state, X_new, directions):
+    def _input_gradients(self, state, X_new):
         full, factor = self._divided(state.theta), state.factor
-        U, _, variance, K, k1, _ = state.extra
-        d, D = self.shape
+        U, variance = state.extra[0], state.extra[2]
         R = full[self.R].reshape(self.shape)
-        alpha = factor.alpha[:, None]
         U_new = X_new @ R.T
-        k_new, q, second = self.profile(squared_distance(U, U_new), 2)
-        k_new, q, second = variance * k_new, 2 * variance * q, 4 * variance * second
-        delta = [np.subtract.outer(U[:, k], U_new[:, k]) for k in range(d)]
-        E = [q * delta_k for delta_k in delta]  # dk(u_i, u*)/du_ik, and minus the derivative in u*_k
-        B = factor.solve(k_new)
+        k_new, q = self.profile(squared_distance(U, U_new), 1)
+        k_new, q = variance * k_new, 2 * variance * q
+        # dk(u_i, u*)/du_ik, and minus the derivative in u*_k.
+        E = [q * np.subtract.outer(U[:, k], U_new[:, k]) for k in range(len(R))]
 
         def pull(W):
             """Gradient of <W, k_new> in u*, (m, d)."""
             return -np.column_stack([np.einsum("ij,ij->j", np.broadcast_to(W, E_k.shape), E_k) for E_k in E])
 
-        parts = [pull(alpha) @ R + self._mean_slope(full), -2 * pull(B) @ R]
-        if directions is None:
-            return parts
-        S = [2 * k1 * np.subtract.outer(U[:, k], U[:, k]) for k in range(d)]
-        for direction, W, of_mean in zip(directions, (np.broadcast_to(alpha, B.shape), B), (True, False), strict=True):
-            V = np.exp(-full[self.log_lengthscale]) * direction[:, self.R].reshape(-1, d, D)
-            V -= direction[:, self.log_lengthscale, None, None] * R
-            o = direction[:, self.log_outputscale]
-            noise = 2 * np.exp(2 * full[self.log_noise]) * direction[:, self.log_noise]
-            T = [self.X @ V[:, k].T for k in range(d)]
-            moved = [T[k] - np.einsum("jc,jc->j", V[:, k], X_new) for k in range(d)]
-            # Derivative of k_new along the direction, its gradient in u*, and dG applied to W.
-            along = sum(delta_k * moved_k for delta_k, moved_k in zip(delta, moved, strict=True))
-            dk = q * along + 2 * o * k_new
-            in_u = np.column_stack(
-                [-np.einsum("ij,ij->j", W, second * along * delta[k] + q * moved[k]) for k in range(d)]
-            )
-            in_u += 2 * o[:, None] * pull(W)
-            dGW = sum(S[k].T @ (W * T[k]) + T[k] * (S[k] @ W) for k in range(d)) + 2 * o * (K @ W)
-            dGW += noise * (W / np.reshape(self.counts, (-1, 1)))
-            explicit = np.einsum("jk,jkc->jc", pull(W), V)
-            if of_mean:
-                change = factor.solve(dGW + self._basis @ direction[:, self.mean_indices].T)
-                gradient = (in_u - pull(change)) @ R + explicit
-                if len(self.mean_indices) > 1:
-                    gradient += direction[:, self.mean_indices[1:]]
-            else:
-                change = factor.solve(dGW - dk)
-                gradient = 2 * (pull(change) - in_u) @ R - 2 * explicit
-            parts.append(gradient)
-        return parts
+        return pull(factor.alpha[:, None]) @ R + self._mean_slope(full), -2 * pull(factor.solve(k_new)) @ R

@@ -51,12 +51,10 @@ class Moments(NamedTuple):
 
 
 class InputGradients(NamedTuple):
-    """Derivatives of latent predictions in the inputs, (m, D); the last two, of their slopes along directions."""
+    """Derivatives of latent predictions in the inputs, (m, D)."""
 
     mean: np.ndarray
     variance: np.ndarray
-    mean_along: np.ndarray | None = None
-    variance_along: np.ndarray | None = None
 
 
 class Likelihoods(NamedTuple):
@@ -159,14 +157,8 @@ class Posterior(ABC):
     def moments(self, state: State, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
         """Predict at the rows of ``X_new``; gradients are (m, P)."""
 
-    def input_gradients(
-        self,
-        state: State,
-        X_new: np.ndarray,
-        mean_directions: np.ndarray | None = None,
-        variance_directions: np.ndarray | None = None,
-    ) -> InputGradients | None:
-        """Derivatives of :meth:`moments` in the rows of ``X_new`` and along directions (m, P); None if not known."""
+    def input_gradients(self, state: State, X_new: np.ndarray) -> InputGradients | None:
+        """Derivatives of :meth:`moments` in the rows of ``X_new``; None if not known."""
         return None
 
     @abstractmethod

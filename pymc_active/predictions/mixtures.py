@@ -12,8 +12,8 @@ from pymc_active.predictions.moments import (
     PredictiveMoments,
     draw_gradients,
     draw_moments,
-    marginal_gradients,
     marginal_moments,
+    plug_in_gradients,
 )
 
 
@@ -46,10 +46,15 @@ def mixture(ensemble: Ensemble, X_new: np.ndarray) -> Mixture:
 
 
 def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, Gradients] | None:
-    """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None if a model has no formulas for them."""
+    """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None without formulas for them.
+
+    There are none for the variances of the marginal GP, and for some models.
+    """
     found, gradients = [], []
     for part in ensemble.parts:
-        several = [marginal_gradients(one, X_new, part.rule) for one in part.local]
+        if part.local and part.rule != "map":
+            return None
+        several = [plug_in_gradients(one, X_new) for one in part.local]
         for known in several or [draw_gradients(part.space.posterior, part.z, X_new)]:
             if known is None:
                 return None

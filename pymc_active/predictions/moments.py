@@ -66,26 +66,12 @@ class Gradients(NamedTuple):
     plug_in: np.ndarray
 
 
-def marginal_gradients(
-    gaussian: LocalGaussian, X_new: np.ndarray, method: str = "mgp"
-) -> tuple[PredictiveMoments, Gradients] | None:
-    """:func:`marginal_moments` with derivatives in the inputs; None if the model has no formulas for them."""
-    state, posterior, root = gaussian.state, gaussian.posterior, gaussian.root
-    method = method if len(root) else "map"
-    moments = gaussian.moments(X_new, gradient=method != "map")
-    p = _marginalize(moments, root, method)
-    if method == "map":
-        plain = posterior.input_gradients(state, X_new)
-        return None if plain is None else (p, Gradients(plain.mean, plain.variance, plain.variance))
-    in_variance = moments.variance_gradient @ root
-    parts = posterior.input_gradients(state, X_new, moments.mean_gradient @ root @ root.T, in_variance @ root.T)
-    if parts is None or parts.mean_along is None or parts.variance_along is None:
+def plug_in_gradients(gaussian: LocalGaussian, X_new: np.ndarray) -> tuple[PredictiveMoments, Gradients] | None:
+    """:func:`marginal_moments` with the hyperparameters at the mode, and their derivatives in the inputs, if known."""
+    plain = gaussian.posterior.input_gradients(gaussian.state, X_new)
+    if plain is None:
         return None
-    variance = parts.variance + 2 * parts.mean_along
-    if method == "mgp":
-        V, spread = p.plug_in[:, None], np.square(in_variance).sum(1)[:, None]
-        variance = variance + parts.variance / 3 + (2 * parts.variance_along - spread / V * parts.variance) / (3 * V)
-    return p, Gradients(parts.mean, variance, parts.variance)
+    return marginal_moments(gaussian, X_new, "map"), Gradients(plain.mean, plain.variance, plain.variance)
 
 
 def draw_moments(
