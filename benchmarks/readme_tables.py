@@ -3,18 +3,15 @@
 Below each table stands which engine made the numbers, and from which commits.
 """
 
-import json
-import re
 import sys
 from pathlib import Path
 from statistics import median
-
-from _report import RESULTS
 
 sys.path += [str(Path(__file__).parent / folder) for folder in ("paper_bams", "paper_pes")]
 
 from _methods import METHODS as PES_METHODS
 from _runs import DESIGNS
+from _tables import fill, load, markdown
 from structure_peers import over_seeds
 
 HERE = Path(__file__).parent
@@ -22,30 +19,6 @@ OUTSIDE = HERE / "outside" / "results"
 PAPERS = [HERE / paper for paper in ("paper_mgp", "paper_bams", "paper_pes")]
 PAGES = [folder / "README.md" for folder in (HERE.parent, HERE, *PAPERS)]
 PAPER, BAMS, PES = (folder / "results" for folder in PAPERS)
-
-
-# Who made the reports that the present block has read, by name.
-READ: dict[str, str] = {}
-
-
-def load(name: str, folder: Path = RESULTS) -> dict:
-    report = json.loads((folder / f"{name}.json").read_text())
-    engine, commits = report.get("engine", 0), report.get("commits", [])
-    by_commits = f", commits {', '.join(commits)}" if commits else ""
-    READ[Path(name).name] = f"Engine {engine}{by_commits}" if engine else "Engine 0 (before engines were numbered)"
-    return report
-
-
-def made_by() -> str:
-    """One line for a block; if its reports were made by several engines or commits, each is named."""
-    if len(makers := set(READ.values())) == 1:
-        return f"{makers.pop()}."
-    return " ".join(f"`{name}`: {maker}." for name, maker in READ.items())
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def meats() -> str:
@@ -501,16 +474,7 @@ TABLES = (
 
 
 def main() -> None:
-    for page in PAGES:
-        text = page.read_text()
-        for table in TABLES:
-            marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
-            if marks[0] not in text:
-                continue
-            READ.clear()
-            block = f"{marks[0]}\n{table()}\n\n{made_by()}\n{marks[1]}"
-            text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
-        page.write_text(text)
+    fill(PAGES, TABLES)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,15 @@
 """Write the tables of this folder's README from the JSON results: python benchmarks/paper_hds/tables.py."""
 
-import json
-import re
+from functools import partial
 from pathlib import Path
 
 import _above  # noqa: F401
 from _runs import METHODS, plus_minus
+from _tables import fill, markdown
+from _tables import load as load_report
 
 HERE = Path(__file__).parent
-
-
-def load(name: str) -> dict:
-    return json.loads((HERE / "results" / f"{name}.json").read_text())
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+load = partial(load_report, folder=HERE / "results")
 
 
 def score(cell: dict | None) -> str:
@@ -82,15 +75,11 @@ def figure5() -> str:
 
 
 def main() -> None:
-    page = HERE / "README.md"
-    text = page.read_text()
-    for table in (figure2, table1, figure3, figure5):
-        if not (HERE / "results" / f"{table.__name__}.json").exists():
-            continue
-        marks = f"<!-- {table.__name__} -->", f"<!-- end {table.__name__} -->"
-        block = f"{marks[0]}\n{table()}\n{marks[1]}"
-        text = re.sub(f"{marks[0]}.*?{marks[1]}", lambda _, b=block: b, text, flags=re.DOTALL)
-    page.write_text(text)
+    reports = HERE / "results"
+    fill(
+        [HERE / "README.md"],
+        [t for t in (figure2, table1, figure3, figure5) if (reports / f"{t.__name__}.json").exists()],
+    )
 
 
 if __name__ == "__main__":
