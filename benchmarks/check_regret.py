@@ -50,6 +50,7 @@ from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_en
 from pymc_active.models.traces import trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.moments import draw_moments
+from pymc_active.support.data import Data
 from pymc_active.support.threads import one_blas_thread
 
 REPEATS, N_GRID = 10, 150
@@ -171,7 +172,7 @@ def bams_truth(row: str, kind: str, seed: int, n_weighted: int = WEIGHTED, n_res
         gpm.set_data(X, y)
         halves = true_draws(gpm, seed, n_weighted, n_restarts)
         space = FullSpace(gpm.posterior())
-        parts.append([ensemble_of_draws(gpm, (X, y), space, half["thetas"], "draws") for half in halves])
+        parts.append([ensemble_of_draws(gpm, Data(X, y), space, half["thetas"], "draws") for half in halves])
         evidence.append([half["log_evidence"] for half in halves])
         sizes.append([half["effective_sample_size"] for half in halves])
     return {
@@ -190,7 +191,7 @@ def bams_information(
     for halves in parts:
         [first] = halves[0].parts
         z = np.concatenate([halves[k].thetas for k in chosen])
-        joined.append(ensemble_of_draws(first.gpm, (halves[0].X, halves[0].y), first.space, z, "draws"))
+        joined.append(ensemble_of_draws(first.gpm, Data(halves[0].X, halves[0].y), first.space, z, "draws"))
     weights = softmax(logsumexp(np.array(evidence)[:, chosen], axis=1))
     return Bams().prepare(ensemble_of_models(joined, weights, int(weights.argmax()))).score(pool)
 
@@ -237,7 +238,7 @@ def pes_record(D: int, n: int, seed: int, n_trace: int = 1000, n_true: int = TRU
 
     def pes_over(thetas: np.ndarray, n_draws: int, n_optima: int, random_seed: int) -> np.ndarray:
         criterion = Pes(domain, n_optima=n_optima, n_hyperparameters=n_draws, random_seed=random_seed)
-        ensemble = ensemble_of_draws(gpm, (gpm.X, gpm.y), FullSpace(posterior), spread(thetas, n_draws), "draws")
+        ensemble = ensemble_of_draws(gpm, gpm.data, FullSpace(posterior), spread(thetas, n_draws), "draws")
         return criterion.prepare(ensemble).score(pool)
 
     def bald_over(thetas: np.ndarray) -> np.ndarray:
