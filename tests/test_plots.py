@@ -462,39 +462,6 @@ def test_an_axes_that_is_given_is_used(curve_fit):
     for function in (plots.plot_predictions, plots.plot_relevance):
         _, ax = plt.subplots()
         assert function(curve_fit, ax=ax) is ax
-    _, ax = plt.subplots()
-    assert plots.plot_parameters(curve_fit, axes=ax).tolist() == [ax]
-
-
-def test_parameters_are_quantiles_of_the_draws(curve_fit):
-    [ax] = plots.plot_parameters(curve_fit, draws=400, random_seed=2)
-    posterior = curve_fit.to_datatree(400, 2)["posterior"]
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["lengthscale[0]", "outputscale", "noise"]
-    medians, _ = line(ax, "Laplace")
-    expected = [float(posterior[name].median()) for name in ("lengthscale", "outputscale", "noise")]
-    assert_allclose(medians, expected)
-    wide = np.array([segment[:, 0] for segment in ax.collections[0].get_segments()])
-    assert_allclose(wide[2], np.quantile(posterior["noise"], [0.055, 0.945]))
-    narrow = np.array([segment[:, 0] for segment in ax.collections[1].get_segments()])
-    assert_allclose(narrow[2], np.quantile(posterior["noise"], [0.25, 0.75]))
-    assert ax.get_xscale() == "log"
-
-
-def test_parameters_beside_a_trace(curve_fit):
-    trace = draws_trace(["noise", "outputscale"])
-    [ax] = plots.plot_parameters(curve_fit, trace=trace, var_names=["noise", "outputscale"])
-    medians, at = line(ax, "MCMC")
-    assert_allclose(medians, float(trace["posterior"]["noise"].median()))
-    assert (at > line(ax, "Laplace")[1]).all()
-
-
-def test_parameters_of_either_sign_get_an_axis_of_their_own(ard_fit):
-    positive, others = plots.plot_parameters(ard_fit)
-    assert (positive.get_xscale(), others.get_xscale()) == ("log", "linear")
-    assert others.get_yticklabels()[0].get_text() == "mean_constant"
-    assert len(positive.get_yticks()) == 6
-    [together] = plots.plot_parameters(ard_fit, axes=plt.figure().add_subplot())
-    assert together.get_xscale() == "linear"
 
 
 def test_embedding_shows_principal_components(plane_fit):
@@ -665,103 +632,6 @@ def test_rounding_errors_of_an_angle_are_not_shown(plane_fit):
     assert not any("e-" in text.get_text() for text in ax.texts)
 
 
-def dimensions(evidence, doubtful=False, evidence_is_poor=False):
-    """What embedding_dimension would return for d = 1, 2, ..."""
-    weight, nothing = np.exp(evidence), np.zeros(len(evidence), bool)
-    columns = {
-        "log_evidence": evidence,
-        "probability": weight / weight.sum(),
-        "doubtful": nothing | doubtful,
-        "evidence_is_poor": nothing | evidence_is_poor,
-    }
-    d = np.arange(1, len(evidence) + 1)
-    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, coords={"n_components": d})
-    return pma.search.EmbeddingDimension({}, table)
-
-
-@pytest.mark.parametrize("evidence", [[-30, 0, -3], [-0.3, 0, -0.5], [0], [-4000, -300, -1, 0]])
-def test_evidences_fill_their_panel(evidence):
-    evidence = np.array(evidence, float)
-    ax = plots.plot_embedding_dimension(dimensions(evidence, doubtful=evidence < -1))
-    ax.figure.canvas.draw()
-    low, zero, high = (ax.transData.transform((1, y))[1] for y in (ax.get_ylim()[0], 0, ax.get_ylim()[1]))
-    assert (high - zero) < 0.15 * (high - low)
-    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
-
-
-@pytest.mark.parametrize("evidence", [[0.0, -2.64], [0.0, -9.0], [0.0, -1.4, -5.0]])
-def test_a_few_nats_can_be_read_off_the_ticks(evidence):
-    """Straight lines between the ticks give the evidence back."""
-    evidence = np.array(evidence)
-    ax = plots.plot_embedding_dimension(dimensions(evidence))
-    ticks = np.sort(ax.get_yticks())
-    places = ax.transData.transform(np.column_stack([np.ones_like(ticks), ticks]))[:, 1]
-    points = ax.transData.transform(np.column_stack([np.ones_like(evidence), evidence]))[:, 1]
-    line = np.polynomial.Polynomial.fit(places, ticks, 1)
-    assert_allclose(line(points), evidence, atol=1e-6)
-    # None lies much below the lowest tick, and the ticks are more than two.
-    assert len(ticks) > 2
-    assert evidence.min() > 1.9 * ticks.min()
-
-
-def test_poor_evidences_are_hollow():
-    ax = plots.plot_embedding_dimension(dimensions(np.array([0.0, -1, -2]), evidence_is_poor=np.array([0, 1, 0]) > 0))
-    full, hollow = ax.lines[1:]
-    assert_array_equal(hollow.get_xdata(), [2])
-    assert hollow.get_markerfacecolor() == "white"
-    assert_array_equal(full.get_xdata(), [1, 3])
-
-
-def curves():
-    values = np.random.default_rng(2).lognormal(size=(5, 3, 4))
-    return xr.Dataset(
-        {"rmse": (("split", "method", "n"), values, {"units": "mm"}), "nll": (("split", "method", "n"), -values)},
-        coords={"method": ["ours", "random", "grid"], "n": [5, 10, 15, 20]},
-    )
-
-
-def test_learning_curves():
-    data = curves()
-    ax = plots.plot_learning_curves(data, metric="rmse", reference={"floor": 0.1}, log=True)
-    for i, method in enumerate(data.method.to_numpy()):
-        n, middle = line(ax, method)
-        part = data.rmse.isel(method=i)
-        assert_array_equal(n, data.n)
-        assert_allclose(middle, part.median("split"))
-        _, (low, high) = band(ax.collections[i])
-        assert_allclose(low, part.quantile(0.25, "split"))
-        assert_allclose(high, part.quantile(0.75, "split"))
-    assert {text.get_text() for text in ax.texts} == {"ours", "random", "grid", "floor"}
-    assert (ax.get_ylabel(), ax.get_yscale()) == ("rmse (mm)", "log")
-
-
-def test_curves_without_names_are_all_drawn():
-    ax = plots.plot_learning_curves(curves().rmse.drop_vars("method"))
-    assert {text.get_text() for text in ax.texts} == {"0", "1", "2"}
-
-
-def test_one_curve_alone():
-    data = curves().nll.isel(split=0, method=0, drop=True)
-    ax = plots.plot_learning_curves(data)
-    assert_array_equal(ax.lines[0].get_ydata(), data)
-    assert not ax.collections
-
-
-@pytest.mark.parametrize("scale", ["linear", "log"])
-def test_labels_at_line_ends_do_not_overlap(scale):
-    """Three lines that end at the same place, also when the scale is changed afterwards."""
-    data = xr.DataArray(
-        np.array([[3, 1.0], [2, 1.0], [5, 1.001]]),
-        dims=("method", "n"),
-        coords={"method": ["a", "b", "c"], "n": [1, 2]},
-    )
-    ax = plots.plot_learning_curves(data)
-    ax.set_yscale(scale)
-    ax.figure.canvas.draw()
-    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
-    assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
-
-
 def test_a_learner_numbers_what_it_asked(plane_fit):
     gpm = pma.embedding_gp(X[:20], Y[:20], n_components=2)
     learner = pma.active.Learner(gpm, pool=X)
@@ -792,7 +662,7 @@ def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
         plots.plot_predictions(fit, trace=fit.to_datatree(5))
 
 
-@pytest.mark.parametrize("name", ["plot_embedding", "plot_parameters", "plot_predictions", "plot_relevance"])
+@pytest.mark.parametrize("name", ["plot_embedding", "plot_predictions", "plot_relevance"])
 def test_wrong_objects_are_refused(name):
     with pytest.raises(TypeError, match=f"{name} takes a fit of one model .*got GPModel"):
         getattr(plots, name)(pma.ard_gp(X, Y))
@@ -817,17 +687,10 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
         (lambda: plots.plot_embedding(plane_fit, y=Y), "both X and y"),
         (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
-        (lambda: plots.plot_parameters(curve_fit, var_names=["ls"]), "Laplace has no ls"),
-        (lambda: plots.plot_parameters(curve_fit, trace=xr.DataTree()), "group 'posterior'"),
-        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no lengthscale, outputscale"),
-        (lambda: plots.plot_learning_curves(curves()), "metric must be one of nll, rmse"),
-        (lambda: plots.plot_learning_curves(curves().rmse.rename(n="x")), "dims method, split and n"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="got list"):
-        plots.plot_learning_curves([1, 2])
 
 
 # The point is no mode; only its embedding matters here.
@@ -1011,7 +874,6 @@ def test_plot_names_the_function_for_other_tables(curve_fit, plane_fit, parts):
         (pma.subspace_angles(plane_fit, draws=10), r"plot_subspace_angles\(fit\)"),
         (pma.active.bald(curve_fit, x), "plot_utility"),
         (pma.active.model_posterior([curve_fit]), "plot_evidence"),
-        (curves(), "plot_learning_curves"),
         (parts.components, "the Decomposition itself"),
         (curve_fit.gpm, "no picture of GPModel; plot takes .*DataTree.* and what relevance or sobol_indices returns"),
     ]

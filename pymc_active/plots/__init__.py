@@ -20,17 +20,14 @@ draws, random_seed : int, and int or Generator
 
 from pymc_active.plots.any_result import plot
 from pymc_active.plots.checks import plot_check
-from pymc_active.plots.classification import plot_probability
-from pymc_active.plots.curves import plot_learning_curves
 from pymc_active.plots.embeddings import (
     plot_embedding,
-    plot_embedding_dimension,
     plot_loadings,
     plot_relevance,
     plot_sobol_indices,
     plot_subspace_angles,
 )
-from pymc_active.plots.hierarchy import plot_active_inputs, plot_search_tree
+from pymc_active.plots.hierarchy import plot_active_inputs
 from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
@@ -39,7 +36,6 @@ from pymc_active.plots.kernels import (
 )
 from pymc_active.plots.maps import plot_map
 from pymc_active.plots.optimum import plot_optimum
-from pymc_active.plots.parameters import plot_parameters
 from pymc_active.plots.predictions import plot_predictions
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PINK, STYLE, VERMILION  # noqa: F401 (for users)
 from pymc_active.plots.utility import plot_utility
@@ -50,18 +46,13 @@ __all__ = [
     "plot_check",
     "plot_decomposition",
     "plot_embedding",
-    "plot_embedding_dimension",
     "plot_evidence",
-    "plot_learning_curves",
     "plot_loadings",
     "plot_map",
     "plot_model_posterior",
     "plot_optimum",
-    "plot_parameters",
     "plot_predictions",
-    "plot_probability",
     "plot_relevance",
-    "plot_search_tree",
     "plot_sobol_indices",
     "plot_structure_search",
     "plot_subspace_angles",

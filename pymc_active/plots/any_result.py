@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.classification.fit import ProbitFit
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Box
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.axes import legend_above
 from pymc_active.plots.checks import plot_check
-from pymc_active.plots.classification import plot_probability
 from pymc_active.plots.embeddings import (
     plot_embedding,
-    plot_embedding_dimension,
     plot_relevance,
     plot_sobol_indices,
 )
-from pymc_active.plots.hierarchy import plot_active_inputs, plot_search_tree
+from pymc_active.plots.hierarchy import plot_active_inputs
 from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
@@ -48,7 +45,6 @@ _DRAWN_BY = {
     "random": "plot_subspace_angles(fit) draws angles",
     "n_observations": "plot_model_posterior draws probabilities over a run",
     "model": "plot_evidence draws probabilities of models",
-    "method": "plot_learning_curves draws learning curves",
     "point": "plot_utility(utility, X) draws the utility of candidates",
 }
 _FAILED: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
@@ -85,9 +81,8 @@ def plot(result: Any, **keywords: Any) -> Any:
 
 
 plot.register(Decomposition, plot_decomposition)
-plot.register(EmbeddingDimension, plot_embedding_dimension)
+plot.register(HDSResult, plot_active_inputs)
 plot.register(Optimum, plot_optimum)
-plot.register(ProbitFit, plot_probability)
 plot.register(StructureSearch, plot_structure_search)
 plot.register(xr.DataTree, plot_check)
 
@@ -100,8 +95,10 @@ def _fit(fit: Fit, **keywords: Any) -> Any:
 
 
 @plot.register
-def _search(result: HDSResult, **keywords: Any) -> Any:
-    return (plot_active_inputs if result.settings.test == "bisection" else plot_search_tree)(result, **keywords)
+def _dimensions(result: EmbeddingDimension, **keywords: Any) -> Any:
+    table = result.table.assign(doubtful=result.table.doubtful | result.table.evidence_is_poor)
+    names = [f"{d} component{'s' * (d > 1)}" for d in table.n_components.to_numpy().tolist()]
+    return plot_evidence(table.rename(n_components="model").assign_coords(model=names), **keywords)
 
 
 @plot.register

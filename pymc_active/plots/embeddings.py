@@ -11,12 +11,11 @@ import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, nats_axis, new_axes
-from pymc_active.plots.marks import dots, doubtful_dots, label_ends, medians, note, probability
+from pymc_active.plots.axes import Axes, check_result, color_bar, legend_above, new_axes
+from pymc_active.plots.marks import dots, label_ends, medians, note
 from pymc_active.plots.measurements import band, data_of, name_of, ring
-from pymc_active.plots.style import BLUE, CYCLE, GREY, PAPER, VERMILION
+from pymc_active.plots.style import BLUE, CYCLE, GREY, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
-from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.relevance import (
     embedding_draws,
     principal_axes,
@@ -239,31 +238,6 @@ def plot_subspace_angles(
     # The room above 90 is for the numbers at a large angle.
     ax.set(xlim=(0.4, len(at) + 0.6), ylim=(0, 105))
     legend_above(ax)
-    return ax
-
-
-@checked
-def plot_embedding_dimension(result: EmbeddingDimension, *, ax: Axes | None = None) -> Axes:
-    """Log evidence of each number of components, with the posterior probabilities.
-
-    Nats below the largest are linear down to ten, then logarithmic. Hollow points are doubtful fits or poor
-    evidences. The result comes from :func:`pymc_active.search.embedding_dimension`.
-    """
-    check_result(result, EmbeddingDimension, "plot_embedding_dimension", "the result of embedding_dimension")
-    table = result.table.sortby("n_components")
-    d, evidence = table.n_components.to_numpy(), table.log_evidence.to_numpy()
-    below = evidence - evidence.max()
-    ax = new_axes(ax, (float(np.clip(2.0 + 0.8 * len(d), 4.2, 9.0)), 3.6))
-    ax.plot(d, below, color=BLUE, lw=1.4, zorder=1)
-    doubtful_dots(ax, d, below, (table.doubtful | table.evidence_is_poor).to_numpy(), mew=1.6)
-    for x, y, p in zip(d, below, table.probability.to_numpy(), strict=True):
-        note(ax, probability(p), (x, y), (0, 9), ha="center", bbox=PAPER | {"pad": 1})
-    nats_axis(ax, "y", float(below.min()))
-    bottom, scale = 1.2 * min(below.min(), -1), ax.yaxis.get_transform()
-    # The largest evidence is at zero; an eighth of the axis above it is left for its number.
-    ax.set_ylim(bottom, scale.inverted().transform(-scale.transform([bottom]) / 7)[0])
-    ax.set(xlabel="components d (number: posterior probability)", ylabel="log evidence below the best (nats)")
-    ax.set(xticks=d, xlim=(d[0] - 0.5, d[-1] + 0.5))
     return ax
 
 
