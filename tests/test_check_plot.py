@@ -132,7 +132,7 @@ def test_several_models_show_probabilities_and_evidences():
     assert [line.get_label() for line in probability.lines] == ESTIMATORS
     assert_array_equal(probability.lines[1].get_xdata(), [0.95, 0.05])
     assert evidence.containers[0].lines[0].get_xdata() == -0.5
-    assert [text.get_text() for text in evidence.texts] == ["no evidence of the reference"]
+    assert [text.get_text() for text in evidence.texts] == ["no evidence"]
     assert labels(picks) == ["bams", "committee"]
 
 

@@ -28,7 +28,7 @@ from pymc_active.support.labels import read_label, read_table, write_label, writ
 from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 # Fields of a run that go into the file as they are.
 _PLAIN = ("learn", "minimize", "repeat", "random_seed", "steps")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
@@ -333,8 +333,8 @@ def _check_rows(group: xr.Dataset, candidates: LazyPool) -> None:
 
 
 def _choices(group: xr.Dataset) -> tuple[Choice, ...]:
-    columns = (group[name].to_numpy() for name in ("x", "pool_row", "score"))
-    return tuple(Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True))
+    columns = (group[name].to_numpy() for name in ("x", "pool_row", "score", "asked"))
+    return tuple(Choice(np.array(x, float), int(i), float(s), bool(a)) for x, i, s, a in zip(*columns, strict=True))
 
 
 def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:

@@ -9,33 +9,24 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Box
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
-from pymc_active.plots.axes import legend_above
+from pymc_active.plots.axes import show_legend
 from pymc_active.plots.checks import plot_check
-from pymc_active.plots.embeddings import (
-    plot_embedding,
-    plot_relevance,
-    plot_sobol_indices,
-)
+from pymc_active.plots.embeddings import plot_embedding, plot_relevance, plot_sobol_indices
 from pymc_active.plots.hierarchy import plot_active_inputs
-from pymc_active.plots.kernels import (
-    plot_decomposition,
-    plot_evidence,
-    plot_model_posterior,
-    plot_structure_search,
-)
-from pymc_active.plots.maps import plot_map, reach_beyond
-from pymc_active.plots.measurements import around, column_of, steepest_input
+from pymc_active.plots.kernels import plot_decomposition, plot_evidence, plot_model_posterior, plot_structure_search
+from pymc_active.plots.maps import plot_map
+from pymc_active.plots.measurements import around, column_of, reach_beyond, steepest_input
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
-from pymc_active.plots.style import VERMILION
+from pymc_active.plots.style import INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch
+from pymc_active.structure.relevance import principal_axes
 from pymc_active.support.arguments import checked
 
 # By a variable or a dim that no other table has before it: what draws the tables that ``plot`` does not.
@@ -47,7 +38,9 @@ _DRAWN_BY = {
     "model": "plot_evidence draws probabilities of models",
     "point": "plot_utility(utility, X) draws the utility of candidates",
 }
-_FAILED: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zorder": 5, "label": "failed"}
+_PENDING: dict[str, Any] = {"marker": "o", "ms": 7, "color": "white", "mec": INK, "mew": 1.4}
+_FAILED: dict[str, Any] = {"marker": "x", "color": VERMILION, "mew": 2}
+_RECOMMENDED: dict[str, Any] = {"marker": "*", "ms": 15, "color": VERMILION, "mec": "white"}
 
 
 @singledispatch
@@ -55,10 +48,11 @@ _FAILED: dict[str, Any] = {"color": VERMILION, "mew": 2, "clip_on": False, "zord
 def plot(result: Any, **keywords: Any) -> Any:
     """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 
-    A fit: the learned plane of an embedding (:func:`plot_embedding`), else a map of two inputs (:func:`plot_map`), and
-    otherwise, or with ``input=``, predictions along one (:func:`plot_predictions`). A
-    :class:`~pymc_active.active.Learner`: the same, with the points told ringed and numbered, and failures as crosses,
-    in a slice at the bottom; for the maximum a map has the recommended point as a star, and a slice goes through it.
+    A fit: the learned components of an embedding (:func:`plot_embedding`), else a map of two inputs (:func:`plot_map`),
+    and otherwise, or with ``input=``, predictions along one (:func:`plot_predictions`). A
+    :class:`~pymc_active.active.Learner`: the same, where points that were asked for and told are ringed and numbered in
+    their order. Pending points are hollow, failures crosses, and for the maximum the recommended point is a star; these
+    have no outcome, and are at the bottom of a slice, which goes through the recommended point.
     With several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where
     the function or the maximum of two inputs is learned.
     What :func:`~pymc_active.check`, :func:`~pymc_active.relevance` or :func:`~pymc_active.sobol_indices` returns, a
@@ -108,53 +102,54 @@ def _average(average: ModelAverage, **keywords: Any) -> Any:
 
 @plot.register
 def _learner(learner: Learner, **keywords: Any) -> Any:
-    has_map = len(learner.gpm.inputs) == 2 and "input" not in keywords
-    if isinstance(learner.fit, ModelAverage) and (learner.learn == "model" or not has_map):
+    gpm, fit = learner.gpm, learner.fit
+    axes: Any
+    is_map = len(gpm.inputs) == 2 and "input" not in keywords
+    if isinstance(fit, ModelAverage) and (learner.learn == "model" or not is_map):
         return plot_model_posterior(learner.model_history, **keywords)
     if "X" not in keywords:
-        if isinstance(learner.fit, Fit) and learner.fit.n_left_out:
+        asked = learner.n_start + np.flatnonzero(learner.design().asked)
+        keywords = {"highlight": asked, "number": True} | keywords
+        if isinstance(fit, Fit) and fit.n_left_out:
             # Some points only, in another order.
-            told = (learner.fit.X[:, None] == learner.X[learner.n_start :]).all(2).any(1)
-            keywords = {"highlight": np.flatnonzero(told)} | keywords
-        else:
-            keywords = {"highlight": np.arange(learner.n_start, len(learner.y)), "number": True} | keywords
-    if isinstance(learner.fit, Fit) and learner.gpm.embedding:
-        return plot_embedding(learner.fit, **keywords)
-    if has_map:
-        return learner_map(learner, **keywords)
-    inputs, ends = learner.gpm.inputs, _ends(learner)
+            keywords |= {"highlight": (fit.X[:, None] == learner.X[asked]).all(2).any(1), "number": False}
+    # Points without an outcome.
+    marks = {"pending": (learner.pending, _PENDING), "failed": (learner.failures, _FAILED)}
     if learner.learn == "maximum":
-        keywords = {"at": learner._best().x} | keywords
-    if keywords.get("input") is None:
-        held = keywords.get("at", np.median(learner.X, axis=0))
-        keywords["input"] = inputs[steepest_input(learner.fit, np.asarray(held, float).reshape(-1), ends)]
-    column, _ = column_of(inputs, keywords["input"])
-    ax = plot_predictions(learner.fit, **({"limits": tuple(ends[column])} | keywords))
-    if len(learner.failures):
-        heights = np.full(len(learner.failures), 0.03)
-        ax.plot(learner.failures[:, column], heights, "x", transform=ax.get_xaxis_transform(), **_FAILED)
-        legend_above(ax)
-    return ax
-
-
-def learner_map(learner: Learner, **keywords: Any) -> np.ndarray:
-    """The map of a learner's fit to two inputs, with failures and, for the maximum, the recommended point."""
-    axes = plot_map(learner.fit, **({"limits": _ends(learner)} | keywords))
-    ax, failed = axes[0], learner.failures
-    if len(failed):
-        ax.plot(*failed.T, "x", **_FAILED | {"clip_on": reach_beyond(ax, failed)})
-    if learner.learn == "maximum":
-        best = learner._best().x
-        style: dict[str, Any] = {"ms": 15, "color": VERMILION, "mec": "white", "mew": 1.0, "zorder": 5}
-        ax.plot(*best[:, None], "*", label="recommended", clip_on=reach_beyond(ax, best), **style)
-    legend_above(ax)
+        marks["recommended"] = (learner.recommend(), _RECOMMENDED)
+    points = {name: np.asarray(X, float).reshape(-1, len(gpm.inputs)) for name, (X, _) in marks.items()}
+    if isinstance(fit, Fit) and gpm.embedding:
+        axes, ends = plot_embedding(fit, **keywords), None
+        points = {name: (gpm.x_map(X) @ principal_axes(fit).T)[:, :2] for name, X in points.items()}
+    elif is_map:
+        ends = keywords.setdefault("limits", _ends(learner))
+        axes = plot_map(fit, **keywords)
+    else:
+        if learner.learn == "maximum":
+            keywords = {"at": points["recommended"][0]} | keywords
+        if keywords.get("input") is None:
+            held = np.asarray(keywords.get("at", np.median(learner.X, axis=0)), float).reshape(-1)
+            keywords["input"] = gpm.inputs[steepest_input(fit, held, _ends(learner))]
+        column, _ = column_of(gpm.inputs, keywords["input"])
+        ends = [keywords.setdefault("limits", tuple(_ends(learner)[column]))]
+        axes = plot_predictions(fit, **keywords)
+        points = {name: X[:, [column]] for name, X in points.items()}
+    ax = np.ravel(axes)[0]
+    for name, X in points.items():
+        style = {"ls": "none", "label": name, "zorder": 5, "clip_on": ends is not None and reach_beyond(ends, X)}
+        if len(X) and X.shape[1] == 2:
+            ax.plot(*X.T, **style, **marks[name][1])
+        elif len(X):
+            ax.plot(X, np.full(len(X), 0.03), transform=ax.get_xaxis_transform(), **style, **marks[name][1])
+    show_legend(ax, is_below=True)
     return axes
 
 
 def _ends(learner: Learner) -> np.ndarray:
     """Ends (D, 2) of the learner's box, or its model's; else a tenth beyond the candidates and the data."""
-    candidates = learner._ledger.candidates
-    box = candidates.limits if isinstance(candidates, Box) else learner.gpm.box
-    if box is not None:
-        return np.transpose(box)
-    return np.array([around(x) for x in np.concatenate([candidates.limits, learner.X]).T])
+    if np.isinf(learner.n_left):
+        return learner.limits.T
+    box = learner.gpm.box
+    return np.array(
+        [around(x) for x in np.concatenate([learner.limits, learner.X]).T] if box is None else np.transpose(box)
+    )

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.axes import Axes, check_result, log_axis, name_rows, pyplot, read_axes
+from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
 from pymc_active.support.arguments import checked
@@ -127,8 +127,7 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
     ax.set_ylim(len(methods) - 0.5, -0.75)
     ax.axvline(_CLOSE, **LIMIT)
-    # Its ticks depend on what it shows.
-    log_axis(ax, "x")
+    ax.set_xscale("log")
     ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')})\ndashed: close")
 
 
@@ -151,7 +150,7 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
         good, usable = (GREEN, "o"), (ORANGE, "s")
         color, marker = good if value <= RHAT_GOOD else usable if value <= RHAT_USABLE else (VERMILION, "X")
         ax.plot(value, i, marker, ms=6, color=color)
-        note_in_row(ax, f"ESS {size:,.0f}", 1.0, i, offset=(4, 0), fontsize=8.5)
+        note_in_row(ax, f"ESS {size:,.0f}", i, fontsize=8.5)
     for limit in (RHAT_GOOD, RHAT_USABLE):
         ax.axvline(limit, **LIMIT)
     divergences = int(diagnostics.n_divergences)
@@ -182,7 +181,7 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
         ax.hlines(i, 0, value, color=color, lw=2.2)
         ax.plot(value, i, "o" if value >= GOOD_DECISION else "s", ms=7, color=color)
         ax.plot(known, i, "|", ms=13, mew=1.6, color=INK)
-        note_in_row(ax, f"{value:.2f}", 1.0, i, offset=(4, 0))
+        note_in_row(ax, f"{value:.2f}", i)
     ax.axvline(GOOD_DECISION, **LIMIT)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)
@@ -208,5 +207,5 @@ def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
         if np.isfinite(value):
             ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=BLUE, capsize=3)
         else:
-            note_in_row(ax, "no evidence of the reference", 0.5, i, ha="center", fontsize=8.5)
+            note_in_row(ax, "no evidence", i, fontsize=8.5)
     ax.set_xlabel("log evidence of the fit minus that of the reference (nats)")

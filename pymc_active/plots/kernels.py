@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.axes import Axes, check_result, name_rows, nats_axis, new_axes, new_grid, read_axes, small_title
-from pymc_active.plots.marks import curve, doubtful_dots, label_ends, note, note_in_row, probability
+from pymc_active.plots.axes import (
+    Axes,
+    check_result,
+    name_rows,
+    nats_axis,
+    new_axes,
+    new_grid,
+    read_axes,
+    show_legend,
+    small_title,
+)
+from pymc_active.plots.marks import doubtful_dots, note, note_in_row
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
 from pymc_active.predictions.predict import predict
@@ -125,15 +135,12 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
     for one in np.unique(level):
         here = np.flatnonzero(level == one)
         for i in here[np.argsort(-below[here])][:n_labels]:
-            note(ax, labels[i], (one, below[i]), (7, 4), bbox=PAPER | {"alpha": 0.8})
-    low = float(below.min())
-    nats_axis(ax, "y", low)
+            note(ax, labels[i], (one, below[i]), (7, 4), bbox=PAPER)
+    lowest = float(below.min())
+    nats_axis(ax, "y", lowest)
     of_what = " for the logarithm of y" if result.is_of_logarithm else ""
-    ax.set(
-        xlabel=f"level of the search{of_what}",
-        ylabel="log evidence and prior below the best (nats)",
-        ylim=(1.15 * low - 0.5, max(1.0, -0.05 * max(low, -20.0))),
-    )
+    ax.set(xlabel=f"level of the search{of_what}", ylabel="log evidence and prior below the best (nats)")
+    ax.set(ylim=(1.15 * lowest - 0.5, max(1.0, -0.05 * max(lowest, -20.0))))
     ax.set(xticks=np.unique(level), xlim=(level.min() - 0.3, level.max() + 0.9))
     return ax
 
@@ -142,9 +149,9 @@ def plot_structure_search(result: StructureSearch, *, n_labels: int = 1, ax: Axe
 def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes | None = None) -> Axes:
     """Log evidences of up to ``n`` models, the best first, with their posterior probabilities.
 
-    Nats below the best are linear up to ten, then logarithmic. Hollow points are doubtful fits. ``posterior`` comes
-    from :func:`pymc_active.active.model_posterior` or is the table of a search: the probability, ``log_evidence`` and
-    ``doubtful`` over ``model``.
+    Nats below the best are logarithmic beyond ten if there are many. Hollow points are doubtful fits. ``posterior``
+    comes from :func:`pymc_active.active.model_posterior` or is the table of a search: the probability,
+    ``log_evidence`` and ``doubtful`` over ``model``.
     """
     check_result(posterior, (xr.DataArray, xr.Dataset), "plot_evidence", "what model_posterior returns")
     table = posterior.reset_coords() if isinstance(posterior, xr.Dataset) else posterior.to_dataset(name="probability")
@@ -159,15 +166,16 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     table = table.isel(model=np.argsort(-table.log_evidence.to_numpy(), kind="stable")[: count("n", n)])
     below = table.log_evidence.to_numpy() - float(table.log_evidence.max())
     rows = np.arange(len(below))
-    ax = new_axes(ax, (6.8, 0.9 + 0.26 * len(rows)))
+    ax = new_axes(ax, (6.8, 1.2 + 0.26 * len(rows)))
     ax.hlines(rows, below, 0, color=GREY, lw=0.6, alpha=0.6)
     doubtful_dots(ax, below, rows, table.doubtful.to_numpy().astype(bool))
     for row, p in zip(rows, table.probability.to_numpy(), strict=True):
-        note_in_row(ax, probability(p), 1.01, row)
-    note_in_row(ax, "probability", 1.01, -1.0, color=GREY)
-    name_rows(ax, [str(model) for model in table.model.to_numpy()], above=1.4)
-    nats_axis(ax, "x", float(below.min()))
-    ax.set(xlabel="log evidence below the best (nats)", xlim=(min(1.2 * float(below.min()), -1.0), 0.5))
+        note_in_row(ax, f"{p:.2f}" if p >= 0.005 else "< 0.01", row)
+    name_rows(ax, [str(model) for model in table.model.to_numpy()])
+    ax.set_title("probability", loc="right", fontsize=9, color=GREY)
+    lowest = float(below.min())
+    nats_axis(ax, "x", lowest)
+    ax.set(xlabel="log evidence below the best (nats)", xlim=(min(1.2 * lowest, -1.0), 0.5))
     return ax
 
 
@@ -195,12 +203,12 @@ def plot_model_posterior(
     named = named[: max(n_models, len(list(highlight)))]
     ax = new_axes(ax, (7.2, 4.0))
     ax.plot(n, np.delete(values, named, axis=1), color=GREY, lw=0.8, alpha=0.6, zorder=1)
-    colors = zip(named, CYCLE * len(named), strict=False)
-    ends = [end for i, color in colors for end in curve(ax, n, values[:, i], color, str(labels[i]))]
+    for i, color in zip(named, CYCLE * len(named), strict=False):
+        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=str(labels[i]))
     ax.set(xlabel="number of observations", ylabel="posterior probability", ylim=(-0.07, 1.03))
-    ax.locator_params(axis="x", integer=True)
     if len(n) == 1:
         # A narrower axis would have ticks at fractions of an observation.
         ax.set_xlim(n[0] - 1, n[0] + 1)
-    label_ends(ax, ends)
+    ax.locator_params(axis="x", integer=True)
+    show_legend(ax)
     return ax

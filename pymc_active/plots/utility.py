@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.axes import Axes, color_bar, coordinate_axis, legend_above, name_rows, new_axes
+from pymc_active.plots.axes import Axes, name_rows, new_axes, plain_ticks, show_legend
 from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
-from pymc_active.plots.style import BLUE, CYCLE, GREY, INK, PAPER, VERMILION
+from pymc_active.plots.style import BLUE, CYCLE, INK, LIMIT, PAPER, VERMILION
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import input_labels, read_inputs
 
 # Candidates in a ranking.
 _SHOWN = 12
-# Marks of the picks, and lines, for each criterion, so that colour is not the only difference.
-_MARKS, _LINES = "vD^sPX", ("-", "--", "-.", ":")
 _ACRONYMS = {"bald", "bams", "pes"}
+# Picks.
+_PICK: dict[str, Any] = {"marker": "v", "ls": "none", "ms": 9, "color": VERMILION, "mec": "white", "zorder": 5}
 
 Utilities = Mapping[str, xr.DataArray]
 
@@ -77,7 +77,7 @@ def plot_utility(
     labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(len(labels))) else labels
     if len(values) != n:
         raise ValueError(f"X must have one row for each of the {n} candidates; got {len(values)}")
-    known = None if data is None else read_inputs(getattr(data, "X", data), "data", width=values.shape[1])
+    known = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=values.shape[1])
     if values.shape[1] == 1 or input is not None:
         column, name = column_of(labels, labels[0] if input is None else input)
         return _plot_along(utilities, values, column, name, known, picks, ax)
@@ -87,94 +87,80 @@ def plot_utility(
 
 
 def _plot_along(
-    utilities: Utilities, X: np.ndarray, column: int, name: str, data: np.ndarray | None, picks: Any, ax: Axes | None
+    utilities: Utilities, X: np.ndarray, column: int, name: str, data: np.ndarray, picks: Any, ax: Axes | None
 ) -> Axes:
     """Curves along the only input, or clouds along one of several."""
+    chosen = [_read_picks(picks, utility.to_numpy()) for utility in utilities.values()]
     ax = new_axes(ax, (6.8, 3.6))
-    x, is_curve = X[:, column], X.shape[1] == 1
-    order = np.argsort(x, kind="stable")
-    for i, (label, utility) in enumerate(utilities.items()):
+    x, at = X[:, column], data[:, column]
+    order, line = np.argsort(x, kind="stable"), "-" if X.shape[1] == 1 else ""
+    for i, ((label, utility), rows) in enumerate(zip(utilities.items(), chosen, strict=True)):
         color, u = CYCLE[i % len(CYCLE)], utility.to_numpy()
-        shown, face = (None, VERMILION) if len(utilities) == 1 else (label, color)
-        if is_curve:
-            ax.plot(x[order], u[order], color=color, lw=1.8, ls=_LINES[i % len(_LINES)], label=shown)
-        else:
-            ax.plot(x, u, "o", ms=4, color=color, alpha=0.5, mew=0, label=shown)
-        rows, is_ordered = _read_picks(picks, u)
-        ax.plot(x[rows], u[rows], _MARKS[i % len(_MARKS)], ms=9, color=face, mec="white", mew=0.8, zorder=4)
-        _number(ax, x[rows], u[rows], is_ordered)
-    if len(rows):
-        face = VERMILION if len(utilities) == 1 else GREY
-        ax.plot([], [], "v", ms=9, color=face, mew=0, label=_pick_label(picks))
-    if data is not None:
-        at = data[:, column]
+        style: dict[str, Any] = {"lw": 1.8} if line else {"marker": "o", "ms": 4, "alpha": 0.5, "mew": 0}
+        ax.plot(x[order], u[order], color=color, ls=line or "none", label=label or None, **style)
+        _mark(ax, x[rows], u[rows], picks, None if i else _pick_label(picks), **{"color": color} if label else {})
+    if len(at):
         ticks: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(at, np.zeros(len(at)), "|", ms=11, mew=1.6, color=INK, label="data", zorder=3, **ticks)
-    ends = x if data is None else np.concatenate([x, data[:, column]])
+    ends = np.concatenate([x, at])
     margin = 0.02 * np.ptp(ends) or 1.0
     ax.set(xlabel=name, ylabel=_axis_label(utilities), xlim=(ends.min() - margin, ends.max() + margin))
-    legend_above(ax)
+    show_legend(ax)
     return ax
 
 
 def _plot_map(
-    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray | None, picks: Any, ax: Axes | None
+    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, picks: Any, ax: Axes | None
 ) -> Axes:
     """Over two inputs: contours of a grid, or points."""
-    ax = new_axes(ax, (6.4, 4.8))
     u = utility.to_numpy()
+    rows = _read_picks(picks, u)
+    ax = new_axes(ax, (6.4, 4.8))
     sides = [np.unique(column) for column in X.T]
     is_grid = len(X) == len(sides[0]) * len(sides[1]) > 3 and len(np.unique(X, axis=0)) == len(X)
     if is_grid and np.isfinite(u).all():
-        table = np.empty((len(sides[1]), len(sides[0])))
-        table[np.searchsorted(sides[1], X[:, 1]), np.searchsorted(sides[0], X[:, 0])] = u
+        # By the first input within the second.
+        table = u[np.lexsort(X.T)].reshape(len(sides[1]), len(sides[0]))
         drawn: Any = ax.contourf(*sides, table, levels=14, cmap="viridis")
     else:
         drawn = ax.scatter(X[:, 0], X[:, 1], c=u, cmap="viridis", s=30, linewidths=0)
-    color_bar(ax, drawn, _axis_label({"": utility}))
-    # The frame must not clip points that lie on it.
-    shown: dict[str, Any] = {"clip_on": False}
-    if data is not None:
-        # White shows on every colour of the map.
-        ax.plot(data[:, 0], data[:, 1], "s", ms=6.5, color="white", mec=INK, mew=1.4, label="data", zorder=4, **shown)
-    rows, is_ordered = _read_picks(picks, u)
-    if len(rows):
-        x, y = X[rows].T
-        ax.plot(x, y, "v", ms=11, color=VERMILION, mec="white", mew=1.0, label=_pick_label(picks), zorder=5, **shown)
-        _number(ax, x, y, is_ordered)
+    ax.figure.colorbar(drawn, ax=ax, label=_axis_label({"": utility}))
+    if len(data):
+        # White shows on every colour of the map; the frame must not clip points that lie on it.
+        ax.plot(*data.T, "s", ms=6, color="white", mec=INK, mew=1.4, label="data", zorder=4, clip_on=False)
+    _mark(ax, X[rows, 0], X[rows, 1], picks, _pick_label(picks), clip_on=False)
     ax.set(xlabel=names[0], ylabel=names[1])
-    for which in "xy":
-        coordinate_axis(ax, which)
-    legend_above(ax)
+    plain_ticks(ax)
+    show_legend(ax, is_below=True)
     return ax
 
 
 def _plot_ranking(utility: xr.DataArray, picks: Any, ax: Axes | None) -> Axes:
-    """The best candidates in order, by their labels; the axis starts at the worst of all."""
+    """The best candidates in order, by their labels, and below them picks that are not among them."""
     u = utility.to_numpy()
-    rows = np.argsort(-np.where(np.isfinite(u), u, -np.inf), kind="stable")[:_SHOWN]
-    marked, _ = _read_picks(picks, u)
-    # Picks that are not among the best come below them.
-    rows = np.concatenate([rows, [row for row in marked if row not in rows]]).astype(int)
+    marked = _read_picks(picks, u)
+    best = np.argsort(-np.where(np.isfinite(u), u, -np.inf), kind="stable")[:_SHOWN].tolist()
+    rows = np.array(list(dict.fromkeys([*best, *marked.tolist()])))
     labels = utility.point.to_numpy() if "point" in utility.coords else np.arange(len(u))
     ax = new_axes(ax, (6.4, 1.0 + 0.3 * len(rows)))
-    at, finite = np.arange(len(rows)), u[np.isfinite(u)]
-    low, middle = (finite.min(), float(np.median(finite))) if len(finite) else (0.0, 0.0)
-    ax.hlines(at, low, u[rows], color=GREY, lw=0.8, alpha=0.6)
-    is_marked = np.isin(rows, marked)
-    ax.plot(u[rows][~is_marked], at[~is_marked], "o", ms=6, color=BLUE, mew=0)
-    ax.plot(u[rows][is_marked], at[is_marked], "v", ms=9, color=VERMILION, mew=0, label=_pick_label(picks))
-    ax.axvline(middle, color=INK, lw=1.0, ls=(0, (5, 3)), label="median")
+    at, is_marked = np.arange(len(rows)), np.isin(rows, marked)
+    ax.plot(u[rows][~is_marked], at[~is_marked], "o", ms=6, color=BLUE)
+    ax.plot(u[rows][is_marked], at[is_marked], label=_pick_label(picks), **_PICK)
+    if np.isfinite(u).any():
+        ax.axvline(float(np.median(u[np.isfinite(u)])), label="median", **LIMIT)
     name_rows(ax, [str(labels[row]) for row in rows])
     ax.set(xlabel=_axis_label({"": utility}), ylabel=f"candidate, of {len(u):,}")
-    legend_above(ax)
+    show_legend(ax)
     return ax
 
 
-def _number(ax: Axes, x: np.ndarray, y: np.ndarray, is_ordered: bool) -> None:
-    for i, place in enumerate(zip(x, y, strict=True) if is_ordered else (), 1):
+def _mark(ax: Axes, x: np.ndarray, y: np.ndarray, picks: Any, label: str | None, **style: Any) -> None:
+    """The picks, numbered if their order means something."""
+    if len(x):
+        ax.plot(x, y, label=label, **_PICK | style)
+    for i, place in enumerate(zip(x, y, strict=True) if np.ndim(picks) and len(x) > 1 else (), 1):
         # Dark numbers need a light box on a dark map.
-        note(ax, str(i), place, (8, 5), bbox=PAPER | {"pad": 0.8, "alpha": 0.8}, zorder=6)
+        note(ax, str(i), place, (8, 5), bbox=PAPER, zorder=6)
 
 
 def _read_utilities(utility: Any) -> Utilities:
@@ -205,16 +191,16 @@ def _the_only(utilities: Utilities, picture: str) -> xr.DataArray:
     return next(iter(utilities.values()))
 
 
-def _read_picks(picks: Any, utility: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Rows to mark, and whether their order means something."""
+def _read_picks(picks: Any, utility: np.ndarray) -> np.ndarray:
+    """Rows to mark."""
     n = len(utility)
     if isinstance(picks, int | np.integer) and not isinstance(picks, bool) and picks >= 0:
         finite = np.flatnonzero(np.isfinite(utility))
-        return finite[np.argsort(-utility[finite], kind="stable")][:picks], False
+        return finite[np.argsort(-utility[finite], kind="stable")][:picks]
     rows = np.asarray(picks)
     if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n)):
         raise ValueError(f"picks must be a number of candidates, or rows from 0 to {n - 1}; got {picks!r}")
-    return rows.astype(int), len(rows) > 1
+    return rows.astype(int)
 
 
 def _pick_label(picks: Any) -> str:
