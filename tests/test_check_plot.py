@@ -18,7 +18,7 @@ def one_model(*, decide=True, known=-6.8):
     skl[1, 0] = 0.0
     groups = {
         "predictions": xr.Dataset(
-            {"skl": (("approximation", "point"), skl), "skl_y": (("approximation", "point"), 2 * skl)},
+            {"skl": (("approximation", "point"), skl)},
             coords={"approximation": APPROXIMATIONS},
         ),
         "evidence": xr.Dataset(
@@ -86,9 +86,6 @@ def test_predictions_have_a_dot_for_each_point_and_a_bar_at_the_median():
     # A zero has no place on a logarithmic axis.
     assert len(ax.lines[1].get_xdata()) == 19
     assert_allclose(ax.collections[2].get_segments()[0][:, 0], np.median(skl[2]))
-    other = plots.plot_check(tree, metric="skl_y")[0]
-    assert_allclose(other.lines[0].get_xdata(), 2 * np.sort(skl[0]))
-    assert "observation y (nats)" in other.get_xlabel()
 
 
 def test_evidence_is_shown_less_the_reference_with_two_standard_errors():
@@ -158,5 +155,3 @@ def test_wrong_arguments_say_what_to_do():
         plots.plot_check(xr.Dataset())
     with pytest.raises(ValueError, match=r"does not come from pma\.check: no group 'evidence'"):
         plots.plot_check(xr.DataTree())
-    with pytest.raises(ValueError, match="metric must be one of skl, skl_mixture, skl_y; got 'nll'"):
-        plots.plot_check(one_model(), metric="nll")

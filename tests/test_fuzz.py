@@ -260,9 +260,7 @@ def sane():
         ),
         "plot_evidence": call(plots.plot_evidence, posterior=t.posterior, n=2),
         "plot_model_posterior": call(plots.plot_model_posterior, history=t.history, n_models=2, highlight=()),
-        "plot_decomposition": call(
-            plots.plot_decomposition, decomposition=pma.decompose(t.line), input=0, data=True, figsize=(4, 3)
-        ),
+        "plot_decomposition": call(plots.plot_decomposition, decomposition=pma.decompose(t.line), input=0),
     }
 
 

@@ -320,7 +320,7 @@ def test_data_far_from_the_map_draw_no_warning(field_fit):
 def test_ticks_of_large_coordinates_are_whole_and_apart(size, columns):
     start = CELLS.sample(9, random_state=1)
     fit = pma.fit_laplace(pma.ard_gp(start[columns], lead(start), x_scale="box"), **QUICK)
-    for ax in plots.plot_map(fit, figsize=size):
+    for ax in plots.plot_map(fit):
         ax.figure.canvas.draw()
         for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
             every = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
@@ -453,7 +453,7 @@ def test_bad_utilities_say_what_to_do(ard_fit):
             call()
     with pytest.raises(TypeError, match="got ndarray for 'a'"):
         plots.plot_utility({"a": np.arange(5)}, x)
-    with pytest.raises(TypeError, match=r"such as what pma.active.bald\(fit, X\) returns; got LaplaceFit"):
+    with pytest.raises(TypeError, match=r"as pma.active.bald\(fit, X\) returns it; got LaplaceFit"):
         plots.plot_utility(ard_fit)
 
 
@@ -735,7 +735,7 @@ def test_components_of_several_inputs_are_points():
         inputs, np.sin(6 * inputs) @ [1.0, 2.0], "SE[0] + SE[1]", x_scale="unit", y_scale="standardize"
     )
     result = decompose(pma.fit_laplace(gpm, **QUICK))
-    axes = plots.plot(result, input=1, data=False)
+    axes = plots.plot(result, input=1)
     points = axes[1].lines[0]
     assert_allclose(points.get_xdata(), np.sort(inputs[:, 1]))
     assert points.get_linestyle() == "None"
@@ -760,20 +760,27 @@ def model_table():
     return xr.Dataset({k: ("model", v) for k, v in columns.items()}, coords={"model": names})
 
 
-def test_a_search_is_shown_over_its_levels_with_the_way_to_the_best():
-    fits = {name: object() for name in ("SE", "PER + SE", "PER * SE", "PER")}
-    result = pma.search.StructureSearch(model_table(), fits, "evidence", "depth 2 reached")
-    ax = plots.plot(result)
-    shown = {tuple(point) for artist in ax.lines if artist.get_marker() == "o" for point in artist.get_xydata()}
-    assert shown == {(1, -50), (2, 0), (2, -1), (1, -15)}
-    [way] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION]
-    assert_array_equal(way.get_xydata(), [[1, -15], [2, 0]])
-    assert [text.get_text() for text in ax.texts] == ["PER", "PER + SE"]
-    # A fit without a finite evidence has no place.
-    table = model_table()
-    table.log_evidence[2] = -np.inf
-    ax = plots.plot_structure_search(pma.search.StructureSearch(table, fits, "evidence", "depth 2 reached"))
-    assert {y for artist in ax.lines if artist.get_marker() == "o" for y in artist.get_ydata()} == {-50, 0, -15}
+def test_a_search_is_shown_by_the_evidences_of_its_kernels():
+    """Those of the logarithm of y, if the search went on with it."""
+    search = pma.search.StructureSearch(model_table(), {}, "evidence", "depth 2 reached")
+    assert len(plots.plot(search, n=2).get_yticklabels()) == 2
+    of_few = pma.search.StructureSearch(model_table().isel(model=slice(2)), {}, "evidence", "", logarithm=search)
+    assert len(plots.plot(of_few).get_yticklabels()) == 4
+
+
+def test_dimensions_are_shown_by_their_evidences_hollow_where_poor():
+    evidence = np.array([0.0, -1.0, -2.0])
+    columns = {
+        "log_evidence": evidence,
+        "probability": np.exp(evidence) / np.exp(evidence).sum(),
+        "doubtful": np.array([False, False, True]),
+        "evidence_is_poor": np.array([False, True, False]),
+    }
+    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, {"n_components": [1, 2, 3]})
+    ax = plots.plot(pma.search.EmbeddingDimension({}, table))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1 component", "2 components", "3 components"]
+    [hollow] = [artist for artist in ax.lines if artist.get_markerfacecolor() == "white"]
+    assert_array_equal(hollow.get_xdata(), [-1, -2])
 
 
 def test_evidences_are_sorted_with_their_probabilities():
@@ -896,7 +903,6 @@ def test_residuals_are_counted(parts):
 def test_wrong_objects_of_kernel_plots_are_refused(parts):
     for call, message in [
         (lambda: plots.plot_decomposition(parts.fit), "takes the result of decompose; got LaplaceFit"),
-        (lambda: plots.plot_structure_search({}), "takes the result of compositional_kernel_search; got dict"),
         (lambda: plots.plot_evidence({}), "takes what model_posterior returns; got dict"),
         (lambda: plots.plot_model_posterior([0.5]), "xarray DataArray over n_observations and model; got list"),
     ]:

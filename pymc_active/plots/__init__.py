@@ -6,8 +6,7 @@ Colours are those of Okabe and Ito, which colour-blind readers can distinguish. 
 other pictures the same look. These arguments mean the same everywhere:
 
 ax, axes : matplotlib Axes, or an array of them, optional
-    Pictures draw on these, by default on new ones, and return them. ``figsize`` (width, height) is the size of a new
-    figure in inches.
+    Pictures draw on these, by default on new ones, and return them. ``ax.figure.set_size_inches`` sets the size.
 input : int or label
     The input along the x axis, by position or by name.
 X, y : array_like, shapes (m, D) and (m,), optional
@@ -32,7 +31,6 @@ from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
     plot_model_posterior,
-    plot_structure_search,
 )
 from pymc_active.plots.maps import plot_map
 from pymc_active.plots.optimum import plot_optimum
@@ -54,7 +52,6 @@ __all__ = [
     "plot_predictions",
     "plot_relevance",
     "plot_sobol_indices",
-    "plot_structure_search",
     "plot_subspace_angles",
     "plot_utility",
 ]

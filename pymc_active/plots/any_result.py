@@ -15,7 +15,7 @@ from pymc_active.plots.axes import show_legend
 from pymc_active.plots.checks import plot_check
 from pymc_active.plots.embeddings import plot_embedding, plot_relevance, plot_sobol_indices
 from pymc_active.plots.hierarchy import plot_active_inputs
-from pymc_active.plots.kernels import plot_decomposition, plot_evidence, plot_model_posterior, plot_structure_search
+from pymc_active.plots.kernels import plot_decomposition, plot_evidence, plot_model_posterior
 from pymc_active.plots.maps import plot_map
 from pymc_active.plots.measurements import around, column_of, reach_beyond, steepest_input
 from pymc_active.plots.optimum import plot_optimum
@@ -77,7 +77,6 @@ def plot(result: Any, **keywords: Any) -> Any:
 plot.register(Decomposition, plot_decomposition)
 plot.register(HDSResult, plot_active_inputs)
 plot.register(Optimum, plot_optimum)
-plot.register(StructureSearch, plot_structure_search)
 plot.register(xr.DataTree, plot_check)
 
 
@@ -93,6 +92,11 @@ def _dimensions(result: EmbeddingDimension, **keywords: Any) -> Any:
     table = result.table.assign(doubtful=result.table.doubtful | result.table.evidence_is_poor)
     names = [f"{d} component{'s' * (d > 1)}" for d in table.n_components.to_numpy().tolist()]
     return plot_evidence(table.rename(n_components="model").assign_coords(model=names), **keywords)
+
+
+@plot.register
+def _search(search: StructureSearch, **keywords: Any) -> Any:
+    return plot_evidence((search.logarithm or search).table, **keywords)
 
 
 @plot.register

@@ -79,13 +79,6 @@ def plain_ticks(ax: Axes, which: Literal["both", "x", "y"] = "both", nbins: int 
     ax.locator_params(axis=which, nbins=nbins)
 
 
-def nats_axis(ax: Axes, which: str, lowest: float) -> None:
-    """An axis of nats below the best, which is 0; beyond ten logarithmic if there are more than fifty."""
-    if lowest < -50:
-        getattr(ax, f"set_{which}scale")("symlog", linthresh=10.0)
-        getattr(ax, f"{which}axis").set_major_formatter("{x:g}")
-
-
 def check_result(result: Any, kind: type | tuple[type, ...], plot: str, source: str) -> None:
     """Refuse what a picture is not made for."""
     if not isinstance(result, kind):

@@ -16,11 +16,6 @@ from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
 from pymc_active.support.arguments import checked
 
-_METRICS = {
-    "skl": "divergence from the reference, function f",
-    "skl_mixture": "divergence from the reference's mixture, function f",
-    "skl_y": "divergence from the reference, observation y",
-}
 # Nats: a mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1.
 _CLOSE = 0.1
 # A panel shows at most this many rows, the worst ones.
@@ -29,76 +24,60 @@ _COLOURS = {"fit": BLUE, "reference": INK}
 
 
 @checked
-def plot_check(
-    tree: xr.DataTree, *, metric: str = "skl", axes: Any = None, figsize: tuple[float, float] | None = None
-) -> np.ndarray:
+def plot_check(tree: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below (in new figures only).
 
-    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median), or another
-    ``metric`` of them, "skl_mixture" or "skl_y"; log evidence of the fit and the reference, with bars of two standard
-    errors, where both are known; of a trace, R-hat by variable; of a LaplaceFit, Pareto k of its draws; with a pool,
-    the true utility of the picks by criterion. Several models: probabilities and evidences, and the picks. Each panel
-    has one of the Axes. The tree comes from :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
+    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median); log evidence
+    of the fit and the reference, with bars of two standard errors, where both are known; of a trace, R-hat by variable;
+    of a LaplaceFit, Pareto k of its draws; with a pool, the true utility of the picks by criterion. Several models:
+    probabilities and evidences, and the picks. Each panel has one of the Axes. The tree comes from
+    :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children
-    needed = {"models", "fits"} if several else {"predictions", "evidence"}
-    missing = sorted(needed - set(tree.children))
-    if missing:
+    if missing := sorted(({"models", "fits"} if several else {"predictions", "evidence"}) - set(tree.children)):
         raise ValueError(f"the tree does not come from pma.check: no group {missing[0]!r} in {sorted(tree.children)}")
-    if metric not in _METRICS:
-        raise ValueError(f"metric must be one of {', '.join(sorted(_METRICS))}; got {metric!r}")
-    panels = _of_models(tree) if several else _of_fit(tree, metric)
-    if "decision" in tree.children:
-        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
+    panels = _panels(tree, several)
     if axes is None:
-        axes = _new_axes(panels, tree.attrs.get("verdict", ""), figsize)
+        axes = _new_axes([height for *_, height in panels], tree.attrs.get("verdict", ""), "decision" in tree.children)
     axes = read_axes(axes, (len(panels),))
-    for (draw, _), ax in zip(panels.values(), axes, strict=True):
-        draw(ax)
+    for (draw, group, _), ax in zip(panels, axes, strict=True):
+        draw(ax, tree[group].to_dataset())
     return axes
 
 
-def _new_axes(panels: dict[str, tuple[Any, float]], verdict: str, figsize: tuple[float, float] | None) -> list[Axes]:
+def _panels(tree: xr.DataTree, several: bool) -> list[tuple[Any, str, float]]:
+    """Of each panel the function that draws it, the group that it draws, and its height in inches."""
+    panels: list[tuple[Any, str, float]] = []
+    if several:
+        height = 0.75 + 0.3 * tree["models"].sizes["model"]
+        panels += [(_probabilities, "models", height + 0.25), (_evidences_of_models, "models", height)]
+    else:
+        panels.append((_divergences, "predictions", 1.0 + 0.36 * tree["predictions"].sizes["approximation"]))
+        if np.isfinite(tree["evidence"]["log_evidence"]).all():
+            panels.append((_evidences, "evidence", 1.2))
+        if "trace_diagnostics" in tree.children:
+            n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
+            panels.append((_rhat, "trace_diagnostics", 0.7 + 0.22 * n_rows))
+        if "laplace" in tree.children:
+            panels.append((_pareto_k, "laplace", 1.0))
+    return [*panels, *([(_decisions, "decision", 0.0)] if "decision" in tree.children else [])]
+
+
+def _new_axes(heights: list[float], verdict: str, decides: bool) -> list[Axes]:
     """Panels below each other, decisions at their right, and the verdict at the bottom."""
-    decides = "decision" in panels
     text = textwrap.fill(verdict, 150 if decides else 90)
-    left = [name for name in panels if name != "decision"]
-    size = (10.4 if decides else 6.4, 1.5 + sum(panels[name][1] for name in left) + 0.15 * text.count("\n"))
-    figure = pyplot().figure(figsize=figsize or size, layout="constrained")
+    left = range(len(heights) - decides)
+    size = (10.4 if decides else 6.4, 1.5 + sum(heights) + 0.15 * text.count("\n"))
+    figure = pyplot().figure(figsize=size, layout="constrained")
     axes = figure.subplot_mosaic(
-        [[name, "decision"] if decides else [name] for name in left],
-        height_ratios=[panels[name][1] for name in left],
+        [[i, len(left)] if decides else [i] for i in left],
+        height_ratios=heights[: len(left)],
         width_ratios=[1.15, 1] if decides else [1],
     )
     if text:
         figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color=INK)
-    return [axes[name] for name in panels]
-
-
-def _of_fit(tree: xr.DataTree, metric: str) -> dict[str, tuple[Any, float]]:
-    """Panels by name: how to draw one, and its height in inches."""
-    height = 1.0 + 0.36 * tree["predictions"].sizes["approximation"]
-    panels: dict[str, tuple[Any, float]] = {
-        "predictions": (lambda ax: _divergences(ax, tree["predictions"].to_dataset(), metric), height)
-    }
-    if np.isfinite(tree["evidence"]["log_evidence"]).all():
-        panels["evidence"] = (lambda ax: _evidences(ax, tree["evidence"].to_dataset()), 1.2)
-    if "trace_diagnostics" in tree.children:
-        n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
-        panels["trace"] = (lambda ax: _rhat(ax, tree["trace_diagnostics"].to_dataset()), 0.7 + 0.22 * n_rows)
-    if "laplace" in tree.children:
-        panels["pareto"] = (lambda ax: _pareto_k(ax, float(tree["laplace"]["pareto_k"])), 1.0)
-    return panels
-
-
-def _of_models(tree: xr.DataTree) -> dict[str, tuple[Any, float]]:
-    models = tree["models"].to_dataset()
-    height = 0.75 + 0.3 * models.sizes["model"]
-    return {
-        "probability": (lambda ax: _probabilities(ax, models), height + 0.25),
-        "evidence": (lambda ax: _evidences_of_models(ax, models), height),
-    }
+    return [axes[i] for i in range(len(heights))]
 
 
 def _rows(ax: Axes, labels: Any, title: str) -> None:
@@ -111,8 +90,8 @@ def _band_of_evidences(ax: Axes, labels: Any) -> None:
     _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
 
 
-def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
-    values = predictions[metric].transpose("approximation", "point")
+def _divergences(ax: Axes, predictions: xr.Dataset) -> None:
+    values = predictions.skl.transpose("approximation", "point")
     methods = [str(method) for method in values.approximation.to_numpy()]
     for i, row in enumerate(values.to_numpy()):
         shown = np.sort(row[row > 0])
@@ -128,7 +107,9 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     ax.set_ylim(len(methods) - 0.5, -0.75)
     ax.axvline(_CLOSE, **LIMIT)
     ax.set_xscale("log")
-    ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')})\ndashed: close")
+    ax.set_xlabel(
+        f"divergence from the reference, function f ({predictions.attrs.get('units', 'nats')}); dashed: close"
+    )
 
 
 def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
@@ -160,8 +141,8 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
 
 
-def _pareto_k(ax: Axes, k: float) -> None:
-    k = k if np.isfinite(k) else 0.0
+def _pareto_k(ax: Axes, laplace: xr.Dataset) -> None:
+    k = float(np.nan_to_num(laplace.pareto_k.item(), posinf=0.0))
     limits = (min(0.0, 1.1 * k), PARETO_GOOD, PARETO_LIMIT, max(1.05, 1.1 * k))
     for (a, b), color in zip(pairwise(limits), (GREEN, ORANGE, VERMILION), strict=True):
         ax.axvspan(a, b, color=color, alpha=0.16, lw=0)

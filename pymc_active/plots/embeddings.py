@@ -33,13 +33,7 @@ _SUMMARY = ["lower", "median", "upper"]
 
 @checked
 def plot_embedding(
-    fit: Fit,
-    *,
-    X: Any = None,
-    y: Any = None,
-    highlight: Any = None,
-    number: bool = False,
-    ax: Axes | None = None,
+    fit: Fit, *, X: Any = None, y: Any = None, highlight: Any = None, number: bool = False, ax: Axes | None = None
 ) -> Axes:
     """The prediction over the components that the model has learned, with the data, or in grey with X without y.
 

@@ -28,7 +28,6 @@ def plot_map(
     limits: Any = None,
     n_points: int = 60,
     axes: Any = None,
-    figsize: tuple[float, float] | None = None,
 ) -> np.ndarray:
     """Mean and standard deviation of f over two inputs, side by side, (2,) Axes: what ``predict(fit, grid)`` returns.
 
@@ -48,7 +47,7 @@ def plot_map(
     count("n_points", n_points, least=2)
     ends = _read_limits(box_of(fit.gpm, X) if limits is None else limits)
     sides, grid = grid_of(ends, n_points)
-    left, right = axes = new_grid((1, 2), figsize or (10.5, 4.3))[0] if axes is None else read_axes(axes, (2,))
+    left, right = axes = new_grid((1, 2), (10.5, 4.3))[0] if axes is None else read_axes(axes, (2,))
     prediction = predict(fit, grid)
     drawn = draw_map(left, sides, prediction.f_mean.to_numpy(), f"mean of f: {output}", y)
     draw_map(right, sides, np.sqrt(prediction.f_variance.to_numpy()), f"sd of f: {output}", cmap="Purples")

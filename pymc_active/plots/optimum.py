@@ -24,12 +24,7 @@ _STAR: dict[str, Any] = {"color": VERMILION, "mec": "white", "zorder": 5}
 
 @checked
 def plot_optimum(
-    optimum: Optimum,
-    *,
-    n_candidates: int = 12,
-    n_points: int | None = None,
-    axes: Any = None,
-    figsize: tuple[float, float] | None = None,
+    optimum: Optimum, *, n_candidates: int = 12, n_points: int | None = None, axes: Any = None
 ) -> np.ndarray:
     """The recommended point, the posterior around it, and where else the maximum (or minimum) of f may be.
 
@@ -48,17 +43,17 @@ def plot_optimum(
     if n_points is not None:
         count("n_points", n_points, least=2)
     if optimum.domain.is_pool:
-        return _plot_pool(optimum, n_candidates, axes, figsize)
+        return _plot_pool(optimum, n_candidates, axes)
     if optimum.samples.sizes["input"] == 2:
-        return _plot_map(optimum, n_points or 60, axes, figsize)
-    return _plot_lines(optimum, n_points or 200, axes, figsize)
+        return _plot_map(optimum, n_points or 60, axes)
+    return _plot_lines(optimum, n_points or 200, axes)
 
 
-def _plot_lines(optimum: Optimum, n_points: int, axes: Any, figsize: tuple[float, float] | None) -> np.ndarray:
+def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
     """The posterior along each input through the recommended point, and the possible places below."""
     names = names_of(optimum.samples.input.to_numpy().tolist())
     D, what, output = len(names), _kind(optimum), optimum.fit.gpm.output
-    axes = read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D, figsize)
+    axes = read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D)
     at, places = np.asarray(optimum.x, float)[0], optimum.samples.x.to_numpy()
     low, high = optimum.domain.low, optimum.domain.high
     grid = np.tile(at, (D, n_points, 1))
@@ -98,9 +93,9 @@ def _plot_lines(optimum: Optimum, n_points: int, axes: Any, figsize: tuple[float
     return axes
 
 
-def _plot_map(optimum: Optimum, n_points: int, axes: Any, figsize: tuple[float, float] | None) -> np.ndarray:
+def _plot_map(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
     """The mean of f over two inputs, with the possible places."""
-    axes = new_grid((1, 1), figsize or (6.4, 4.8)) if axes is None else read_axes(axes, (1, 1))
+    axes = new_grid((1, 1), (6.4, 4.8)) if axes is None else read_axes(axes, (1, 1))
     ax = axes[0, 0]
     sides, grid = grid_of(np.stack([optimum.domain.low, optimum.domain.high], axis=1), n_points)
     draw_map(ax, sides, _moments(optimum, grid)[0], f"mean of f: {optimum.fit.gpm.output}")
@@ -117,7 +112,7 @@ def _plot_map(optimum: Optimum, n_points: int, axes: Any, figsize: tuple[float, 
     return axes
 
 
-def _plot_pool(optimum: Optimum, n_candidates: int, axes: Any, figsize: tuple[float, float] | None) -> np.ndarray:
+def _plot_pool(optimum: Optimum, n_candidates: int, axes: Any) -> np.ndarray:
     """Probabilities of the leading candidates, and f there."""
     pool, labels = optimum.domain.pool, optimum.domain.labels
     assert pool is not None
@@ -128,7 +123,7 @@ def _plot_pool(optimum: Optimum, n_candidates: int, axes: Any, figsize: tuple[fl
     mean, sd = _moments(optimum, pool[shown])
     at, p, is_best = np.arange(len(shown)), probability[shown], shown == recommended
     if axes is None:
-        axes = new_grid((1, 2), figsize or (7.2, 1.3 + 0.3 * len(shown)), sharey=True, width_ratios=[1, 1.2])
+        axes = new_grid((1, 2), (7.2, 1.3 + 0.3 * len(shown)), sharey=True, width_ratios=[1, 1.2])
     axes = read_axes(axes, (1, 2))
     left, right = axes[0]
     for part, color, label in ((~is_best, BLUE, "89 % interval of f"), (is_best, VERMILION, "recommended")):
@@ -170,11 +165,11 @@ def _kind(optimum: Optimum) -> str:
     return "minimum" if optimum.minimize else "maximum"
 
 
-def _pairs_of_panels(D: int, figsize: tuple[float, float] | None) -> np.ndarray:
+def _pairs_of_panels(D: int) -> np.ndarray:
     """Axes (2, D): one above the other for each input, a few inputs in a row of the figure."""
     across, rows = min(D, _ACROSS), -(-D // _ACROSS)
     size = (6.4, 4.6) if D == 1 else (1.2 + 2.4 * across, 0.5 + 3.6 * rows)
-    grid = new_grid((2 * rows, across), figsize or size, height_ratios=[2.2, 1] * rows)
+    grid = new_grid((2 * rows, across), size, height_ratios=[2.2, 1] * rows)
     panels = [grid[2 * (d // across) : 2 * (d // across) + 2, d % across] for d in range(rows * across)]
     for ax in (ax for panel in panels[D:] for ax in panel):
         ax.remove()

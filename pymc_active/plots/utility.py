@@ -38,21 +38,12 @@ def plot_utility(
 
     One input gives a curve, one ``input`` of several a cloud, both with data as ticks along the bottom. Two inputs
     give a filled contour map if the candidates are a grid, else coloured points; the colour bar is the figure's last
-    Axes. More give a ranking of the best dozen candidates by their labels.
+    Axes. More, or no ``X``, give a ranking of the best dozen candidates by their labels.
 
-    Parameters
-    ----------
-    utility : xarray.DataArray, or dict of name -> DataArray
-        What a criterion such as :func:`pymc_active.active.bald` returns, over ``point``. Several criteria with the
-        same units and candidates are compared along one input. ``attrs["units"]`` goes to the axis.
-    X : array_like or DataFrame, shape (m, D), optional
-        The candidates, in the user's units. Without them the picture is a ranking.
-    data : array_like of shape (k, D), or an object with such an ``X``, optional
-        Points measured already, such as those of a fit, a :class:`ModelAverage` or a :class:`Learner`.
-    picks : int or sequence of int
-        How many of the best candidates to mark, or the rows to mark, numbered in their order.
-    input, ax : as in :mod:`pymc_active.plots`
-        Candidates may differ in the other inputs.
+    ``utility`` is what a criterion such as :func:`pymc_active.active.bald` returns for the candidates ``X`` (m, D), in
+    the user's units; a dict of several with the same units compares them along one input. ``data`` are points measured
+    already (k, D), or an object with such an ``X``, as a fit or a :class:`Learner`. ``picks`` says how many of the best
+    to mark, or which rows, which are then numbered. ``input`` and ``ax`` are as in :mod:`pymc_active.plots`.
 
     Examples
     --------
@@ -170,18 +161,15 @@ def _read_utilities(utility: Any) -> Utilities:
     for name, values in utilities.items():
         if not isinstance(values, xr.DataArray):
             got = type(values).__name__ + (f" for {name!r}" if name else "")
-            raise TypeError(
-                f"utility must be a DataArray over point, such as what pma.active.bald(fit, X) returns; got {got}"
-            )
+            raise TypeError(f"utility must be a DataArray over point, as pma.active.bald(fit, X) returns it; got {got}")
         if values.ndim != 1:
             raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, values.dims))}")
     # In a check, candidates have another dim.
     utilities = {name: values.rename({values.dims[0]: "point"}) for name, values in utilities.items()}
     if len({values.sizes["point"] for values in utilities.values()}) > 1:
         raise ValueError("criteria in one picture must be over the same candidates")
-    units = {values.attrs.get("units") for values in utilities.values()}
-    if len(units) > 1:
-        raise ValueError(f"criteria on one axis must have the same units; got {', '.join(sorted(map(str, units)))}")
+    if len(units := {str(values.attrs.get("units")) for values in utilities.values()}) > 1:
+        raise ValueError(f"criteria on one axis must have the same units; got {', '.join(sorted(units))}")
     return utilities
 
 
@@ -209,7 +197,7 @@ def _pick_label(picks: Any) -> str:
 
 def _axis_label(utilities: Utilities) -> str:
     first = next(iter(utilities.values()))
-    names = {str(values.name) for values in utilities.values() if values.name is not None}
-    names = {" ".join(word.upper() if word in _ACRONYMS else word for word in name.split("_")) for name in names}
-    name, units = names.pop() if len(names) == 1 else "utility", first.attrs.get("units")
+    names, units = {str(values.name or "utility") for values in utilities.values()}, first.attrs.get("units")
+    name = " ".join(word.upper() if word in _ACRONYMS else word for word in names.pop().split("_"))
+    name = "utility" if names else name
     return f"{name} ({units})" if units else name
