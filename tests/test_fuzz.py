@@ -259,7 +259,7 @@ def sane():
             plots.plot_utility, utility=active.uncertainty(t.fit, t.pool, random_seed=0), X=t.pool, picks=1, input=None
         ),
         "plot_evidence": call(plots.plot_evidence, posterior=t.posterior, n=2),
-        "plot_model_posterior": call(plots.plot_model_posterior, history=t.history, n_models=2, highlight=()),
+        "plot_model_posterior": call(plots.plot_model_posterior, history=t.history, n_models=2),
         "plot_decomposition": call(plots.plot_decomposition, decomposition=pma.decompose(t.line), input=0),
     }
 

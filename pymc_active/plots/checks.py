@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes
+from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes, show_legend
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
 from pymc_active.support.arguments import checked
@@ -51,11 +51,11 @@ def _panels(tree: xr.DataTree, several: bool) -> list[tuple[Any, str, float]]:
     panels: list[tuple[Any, str, float]] = []
     if several:
         height = 0.75 + 0.3 * tree["models"].sizes["model"]
-        panels += [(_probabilities, "models", height + 0.25), (_evidences_of_models, "models", height)]
+        panels += [(_probabilities, "models", height + 0.25), (_evidences, "models", height)]
     else:
         panels.append((_divergences, "predictions", 1.0 + 0.36 * tree["predictions"].sizes["approximation"]))
         if np.isfinite(tree["evidence"]["log_evidence"]).all():
-            panels.append((_evidences, "evidence", 1.2))
+            panels.append((_evidences, "evidence", 1.0))
         if "trace_diagnostics" in tree.children:
             n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
             panels.append((_rhat, "trace_diagnostics", 0.7 + 0.22 * n_rows))
@@ -85,11 +85,6 @@ def _rows(ax: Axes, labels: Any, title: str) -> None:
     ax.set_title(title, loc="left", fontsize=10)
 
 
-def _band_of_evidences(ax: Axes, labels: Any) -> None:
-    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
-    _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
-
-
 def _divergences(ax: Axes, predictions: xr.Dataset) -> None:
     values = predictions.skl.transpose("approximation", "point")
     methods = [str(method) for method in values.approximation.to_numpy()]
@@ -107,20 +102,7 @@ def _divergences(ax: Axes, predictions: xr.Dataset) -> None:
     ax.set_ylim(len(methods) - 0.5, -0.75)
     ax.axvline(_CLOSE, **LIMIT)
     ax.set_xscale("log")
-    ax.set_xlabel(
-        f"divergence from the reference, function f ({predictions.attrs.get('units', 'nats')}); dashed: close"
-    )
-
-
-def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
-    names, values = evidence.estimator.to_numpy().tolist(), evidence.log_evidence.to_numpy()
-    bars = 2 * np.nan_to_num(evidence.standard_error.to_numpy())
-    _band_of_evidences(ax, [f"{name}  {value:.2f}" for name, value in zip(names, values, strict=True)])
-    for i, (name, value, bar) in enumerate(zip(names, values - values[-1], bars, strict=True)):
-        ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
-    ax.set_xlabel("log evidence minus that of the reference (nats)")
-    widest = max(1.0, np.abs(values - values[-1]).max(), bars.max())
-    ax.set_xlim(-1.15 * widest, 1.15 * widest)
+    ax.set_xlabel("divergence of f from the reference (nats); dashed: close")
 
 
 def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
@@ -128,8 +110,8 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     worst = diagnostics.isel(variable=np.sort(order))
     rhat, ess = worst.rhat.to_numpy(), worst.ess_bulk.to_numpy()
     for i, (value, size) in enumerate(zip(rhat, ess, strict=True)):
-        good, usable = (GREEN, "o"), (ORANGE, "s")
-        color, marker = good if value <= RHAT_GOOD else usable if value <= RHAT_USABLE else (VERMILION, "X")
+        usable = (ORANGE, "s") if value <= RHAT_USABLE else (VERMILION, "X")
+        color, marker = (GREEN, "o") if value <= RHAT_GOOD else usable
         ax.plot(value, i, marker, ms=6, color=color)
         note_in_row(ax, f"ESS {size:,.0f}", i, fontsize=8.5)
     for limit in (RHAT_GOOD, RHAT_USABLE):
@@ -166,9 +148,7 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
     ax.axvline(GOOD_DECISION, **LIMIT)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)
-    ax.set_xlabel(
-        f"true utility of the pick / best in the pool\n(dashed: {GOOD_DECISION}; |: two halves of the reference)"
-    )
+    ax.set_xlabel(f"true utility of the pick / best\n(dashed: {GOOD_DECISION}; |: two halves of the reference)")
 
 
 def _probabilities(ax: Axes, models: xr.Dataset) -> None:
@@ -177,16 +157,17 @@ def _probabilities(ax: Axes, models: xr.Dataset) -> None:
         ax.plot(values, np.arange(len(values)) + offset, marker, ms=6, color=color, label=name)
     _rows(ax, models.model.to_numpy(), "Probability of each model, by the fits and by the references")
     ax.set_xlim(-0.03, 1.03)
-    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    show_legend(ax)
 
 
-def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
-    _band_of_evidences(ax, models.model.to_numpy())
-    difference = (models.log_evidence.sel(estimator="fit") - models.log_evidence.sel(estimator="reference")).to_numpy()
-    bars = 2 * np.sqrt(np.nansum(np.square(models.standard_error.to_numpy()), axis=0))
-    for i, (value, bar) in enumerate(zip(difference, bars, strict=True)):
-        if np.isfinite(value):
-            ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=BLUE, capsize=3)
-        else:
-            note_in_row(ax, "no evidence", i, fontsize=8.5)
+def _evidences(ax: Axes, table: xr.Dataset) -> None:
+    table = table if "model" in table.dims else table.expand_dims(model=["fit"])
+    value, error = (table[name].transpose("estimator", "model") for name in ("log_evidence", "standard_error"))
+    difference = (value.sel(estimator="fit") - value.sel(estimator="reference")).to_numpy()
+    bars = 2 * np.sqrt(np.nansum(np.square(error.to_numpy()), axis=0))
+    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    ax.errorbar(difference, np.arange(len(difference)), xerr=bars, fmt="o", ms=6, color=BLUE, capsize=3)
+    for i in np.flatnonzero(~np.isfinite(difference)):
+        note_in_row(ax, "no evidence", i, fontsize=8.5)
+    _rows(ax, table.model.to_numpy(), "Log evidence (band: odds change by less than 2)")
     ax.set_xlabel("log evidence of the fit minus that of the reference (nats)")

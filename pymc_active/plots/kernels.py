@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from pymc_active.plots.axes import (
     show_legend,
     small_title,
 )
-from pymc_active.plots.marks import doubtful_dots, note_in_row
+from pymc_active.plots.marks import note_in_row
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK
 from pymc_active.predictions.predict import predict
@@ -107,7 +106,8 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     rows = np.arange(len(below))
     ax = new_axes(ax, (6.8, 1.2 + 0.26 * len(rows)))
     ax.hlines(rows, below, 0, color=GREY, lw=0.6, alpha=0.6)
-    doubtful_dots(ax, below, rows, table.doubtful.to_numpy().astype(bool))
+    colors = np.where(table.doubtful.to_numpy().astype(bool), "white", BLUE)
+    ax.scatter(below, rows, s=36, color=colors, edgecolors=BLUE, linewidths=1.4, zorder=3)
     for row, p in zip(rows, table.probability.to_numpy(), strict=True):
         note_in_row(ax, f"{p:.2f}" if p >= 0.005 else "< 0.01", row)
     name_rows(ax, [str(model) for model in table.model.to_numpy()])
@@ -121,31 +121,24 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
 
 
 @checked
-def plot_model_posterior(
-    history: xr.DataArray, *, n_models: int = 5, highlight: Sequence[Any] = (), ax: Axes | None = None
-) -> Axes:
+def plot_model_posterior(history: xr.DataArray, *, n_models: int = 5, ax: Axes | None = None) -> Axes:
     """Posterior probabilities of models over a run.
 
     ``history`` holds them over ``n_observations`` and ``model``, as ``learner.model_history`` does; NaN where a model
-    had not been added yet. The ``n_models`` with the highest probability at any time, and those with the labels
-    ``highlight``, get a colour and a name. The others are grey.
+    had not been added yet. The ``n_models`` with the highest probability at any time get a colour and a name. The
+    others are grey.
     """
     check_result(history, xr.DataArray, "plot_model_posterior", "an xarray DataArray over n_observations and model")
     if set(history.dims) != {"n_observations", "model"}:
         raise ValueError(f"history must have the dims n_observations and model; got {list(history.dims)}")
-    labels = list(history.model.to_numpy())
-    unknown = [label for label in highlight if not isinstance(label, Hashable) or label not in labels]
-    if unknown:
-        raise ValueError(f"highlight must hold models among {', '.join(map(str, labels))}; got {unknown}")
     values = history.transpose("n_observations", "model").to_numpy()
     n = history.n_observations.to_numpy() if "n_observations" in history.coords else np.arange(len(values))
-    order = np.argsort(-np.nan_to_num(values).max(0), kind="stable")
-    named = list(dict.fromkeys([*(labels.index(label) for label in highlight), *(int(i) for i in order)]))
-    named = named[: max(n_models, len(list(highlight)))]
+    named = np.argsort(-np.nan_to_num(values).max(0), kind="stable")[: count("n_models", n_models)]
     ax = new_axes(ax, (7.2, 4.0))
     ax.plot(n, np.delete(values, named, axis=1), color=GREY, lw=0.8, alpha=0.6, zorder=1)
     for i, color in zip(named, CYCLE * len(named), strict=False):
-        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=str(labels[i]))
+        label = str(history.model.to_numpy()[i])
+        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=label)
     ax.set(xlabel="number of observations", ylabel="posterior probability", ylim=(-0.07, 1.03))
     if len(n) == 1:
         # A narrower axis would have ticks at fractions of an observation.

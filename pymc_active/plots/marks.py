@@ -12,7 +12,6 @@ from pymc_active.plots.style import BLUE, DOT, INK, VERMILION
 # Points between two numbers, to the side and up: as much as one of three digits needs.
 _ROOM = (16, 11)
 _NOTE: dict[str, Any] = {"fontsize": 9, "color": INK}
-_RESULT: dict[str, Any] = {"ms": 6, "mec": BLUE, "mew": 1.4}
 
 
 def note(ax: Axes, text: str, at: tuple[Any, Any], offset: tuple[float, float] = (0, 0), **style: Any) -> Any:
@@ -28,13 +27,6 @@ def note_in_row(ax: Axes, text: str, row: Any, **style: Any) -> None:
 def dots(ax: Axes, x: Any, y: Any, label: str = "data", **style: Any) -> None:
     """Measurements."""
     ax.plot(x, y, "o", label=label, **DOT | style)
-
-
-def doubtful_dots(ax: Axes, x: np.ndarray, y: np.ndarray, is_doubtful: np.ndarray, **style: Any) -> None:
-    """Blue points, hollow where doubtful."""
-    for hollow in (False, True):
-        shown = is_doubtful == hollow
-        ax.plot(x[shown], y[shown], "o", color="white" if hollow else BLUE, **_RESULT | style)
 
 
 def intervals(ax: Axes, at: np.ndarray, values: Any, label: str, color: str = BLUE) -> None:

@@ -46,16 +46,10 @@ def plot_predictions(
     hyperparameters fixed at the mode, and of a ``trace`` with MCMC draws of the same model. For several models: the
     band of their average, and the mean of each model with a weight of at least 0.02 if there is more than one.
 
-    Parameters
-    ----------
-    input : int or label, optional
-        By default the input along which the mean changes most.
-    at : array_like, shape (D,), optional
-        Where the other inputs are held, by default at the median of the data. These are drawn faintly because they do
-        not lie on this slice; the title says where it is.
-    limits, n_points
-        Range (low, high) of that input, by default the model's box or, without one, a tenth beyond the data on either
-        side; points of the grid.
+    ``input`` is by default the one along which the mean changes most. The others are held ``at`` (D,), by default at
+    the median of the data; these are drawn faintly because they do not lie on this slice, and the title says where it
+    is. ``limits`` (low, high) of that input are by default the model's box or, without one, a tenth beyond the data on
+    either side; ``n_points`` are those of the grid. The rest is as in :mod:`pymc_active.plots`.
     """
     is_average = isinstance(fit, ModelAverage)
     if not is_average:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.axes import Axes, name_rows, new_axes, plain_ticks, show_legend
+from pymc_active.plots.axes import Axes, check_result, name_rows, new_axes, plain_ticks, show_legend
 from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
-from pymc_active.plots.style import BLUE, CYCLE, INK, LIMIT, PAPER, VERMILION
+from pymc_active.plots.style import BLUE, INK, LIMIT, PAPER, VERMILION
 from pymc_active.support.arguments import checked
 from pymc_active.support.tables import input_labels, read_inputs
 
@@ -21,12 +21,10 @@ _ACRONYMS = {"bald", "bams", "pes"}
 # Picks.
 _PICK: dict[str, Any] = {"marker": "v", "ls": "none", "ms": 9, "color": VERMILION, "mec": "white", "zorder": 5}
 
-Utilities = Mapping[str, xr.DataArray]
-
 
 @checked
 def plot_utility(
-    utility: xr.DataArray | Utilities,
+    utility: xr.DataArray,
     X: Any = None,
     *,
     data: Any = None,
@@ -41,9 +39,9 @@ def plot_utility(
     Axes. More, or no ``X``, give a ranking of the best dozen candidates by their labels.
 
     ``utility`` is what a criterion such as :func:`pymc_active.active.bald` returns for the candidates ``X`` (m, D), in
-    the user's units; a dict of several with the same units compares them along one input. ``data`` are points measured
-    already (k, D), or an object with such an ``X``, as a fit or a :class:`Learner`. ``picks`` says how many of the best
-    to mark, or which rows, which are then numbered. ``input`` and ``ax`` are as in :mod:`pymc_active.plots`.
+    the user's units. ``data`` are points measured already (k, D), or an object with such an ``X``, as a fit or a
+    :class:`Learner`. ``picks`` says how many of the best to mark, or which rows, which are then numbered. ``input`` and
+    ``ax`` are as in :mod:`pymc_active.plots`.
 
     Examples
     --------
@@ -55,59 +53,62 @@ def plot_utility(
     >>> pma.plots.plot_utility(pma.active.bald(fit, grid), grid, data=fit).get_ylabel()
     'BALD (nats)'
     """
-    utilities = _read_utilities(utility)
-    first = next(iter(utilities.values()))
-    n = first.sizes["point"]
+    check_result(utility, xr.DataArray, "plot_utility", "what a criterion, such as pma.active.bald(fit, X), returns")
+    if utility.ndim != 1:
+        raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, utility.dims))}")
+    rows = _read_picks(picks, utility.to_numpy())
     if X is None:
         if input is not None or data is not None:
             raise ValueError("pass the candidates as X to draw along an input or to mark the data")
-        return _plot_ranking(_the_only(utilities, "a ranking"), picks, ax)
+        return _plot_ranking(utility, rows, picks, ax)
     values = read_inputs(X, "X")
     labels = input_labels(X, values.shape[1])
     # Names may come from the model if X has none.
     labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(len(labels))) else labels
-    if len(values) != n:
-        raise ValueError(f"X must have one row for each of the {n} candidates; got {len(values)}")
+    if len(values) != len(utility):
+        raise ValueError(f"X must have one row for each of the {len(utility)} candidates; got {len(values)}")
     known = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=values.shape[1])
-    if values.shape[1] == 1 or input is not None:
-        column, name = column_of(labels, labels[0] if input is None else input)
-        return _plot_along(utilities, values, column, name, known, picks, ax)
-    if values.shape[1] == 2:
-        return _plot_map(_the_only(utilities, "a map"), values, names_of(labels), known, picks, ax)
-    return _plot_ranking(_the_only(utilities, "a ranking"), picks, ax)
+    columns = list(range(values.shape[1])) if input is None else [column_of(labels, input)[0]]
+    if len(columns) > 2:
+        return _plot_ranking(utility, rows, picks, ax)
+    draw = _plot_along if len(columns) == 1 else _plot_map
+    names = [names_of(labels)[column] for column in columns]
+    ax = draw(utility, values[:, columns], names, known[:, columns], ax, values.shape[1] == 1)
+    if len(rows):
+        places = values[rows][:, columns] if len(columns) == 2 else np.c_[values[rows][:, columns], utility[rows]]
+        # The frame must not clip points that lie on it.
+        ax.plot(*places.T, label=_pick_label(picks), clip_on=False, **_PICK)
+        for i, place in enumerate(places if np.ndim(picks) and len(rows) > 1 else (), 1):
+            # Dark numbers need a light box on a dark map.
+            note(ax, str(i), tuple(place), (8, 5), bbox=PAPER, zorder=6)
+    show_legend(ax, is_below=len(columns) == 2)
+    return ax
 
 
 def _plot_along(
-    utilities: Utilities, X: np.ndarray, column: int, name: str, data: np.ndarray, picks: Any, ax: Axes | None
+    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, ax: Axes | None, is_curve: bool
 ) -> Axes:
-    """Curves along the only input, or clouds along one of several."""
-    chosen = [_read_picks(picks, utility.to_numpy()) for utility in utilities.values()]
+    """A curve along the only input, or a cloud along one of several."""
     ax = new_axes(ax, (6.8, 3.6))
-    x, at = X[:, column], data[:, column]
-    order, line = np.argsort(x, kind="stable"), "-" if X.shape[1] == 1 else ""
-    for i, ((label, utility), rows) in enumerate(zip(utilities.items(), chosen, strict=True)):
-        color, u = CYCLE[i % len(CYCLE)], utility.to_numpy()
-        style: dict[str, Any] = {"lw": 1.8} if line else {"marker": "o", "ms": 4, "alpha": 0.5, "mew": 0}
-        ax.plot(x[order], u[order], color=color, ls=line or "none", label=label or None, **style)
-        _mark(ax, x[rows], u[rows], picks, None if i else _pick_label(picks), **{"color": color} if label else {})
+    x, at, u = X[:, 0], data[:, 0], utility.to_numpy()
+    order = np.argsort(x, kind="stable")
+    style: dict[str, Any] = {"lw": 1.8} if is_curve else {"ls": "none", "marker": "o", "ms": 4, "alpha": 0.5, "mew": 0}
+    ax.plot(x[order], u[order], color=BLUE, **style)
     if len(at):
         ticks: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(at, np.zeros(len(at)), "|", ms=11, mew=1.6, color=INK, label="data", zorder=3, **ticks)
     ends = np.concatenate([x, at])
     margin = 0.02 * np.ptp(ends) or 1.0
-    ax.set(xlabel=name, ylabel=_axis_label(utilities), xlim=(ends.min() - margin, ends.max() + margin))
-    show_legend(ax)
+    ax.set(xlabel=names[0], ylabel=_axis_label(utility), xlim=(ends.min() - margin, ends.max() + margin))
     return ax
 
 
 def _plot_map(
-    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, picks: Any, ax: Axes | None
+    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, ax: Axes | None, _: bool
 ) -> Axes:
     """Over two inputs: contours of a grid, or points."""
-    u = utility.to_numpy()
-    rows = _read_picks(picks, u)
     ax = new_axes(ax, (6.4, 4.8))
-    sides = [np.unique(column) for column in X.T]
+    u, sides = utility.to_numpy(), [np.unique(column) for column in X.T]
     is_grid = len(X) == len(sides[0]) * len(sides[1]) > 3 and len(np.unique(X, axis=0)) == len(X)
     if is_grid and np.isfinite(u).all():
         # By the first input within the second.
@@ -115,24 +116,22 @@ def _plot_map(
         drawn: Any = ax.contourf(*sides, table, levels=14, cmap="viridis")
     else:
         drawn = ax.scatter(X[:, 0], X[:, 1], c=u, cmap="viridis", s=30, linewidths=0)
-    ax.figure.colorbar(drawn, ax=ax, label=_axis_label({"": utility}))
+    ax.figure.colorbar(drawn, ax=ax, label=_axis_label(utility))
     if len(data):
-        # White shows on every colour of the map; the frame must not clip points that lie on it.
+        # White shows on every colour of the map.
         ax.plot(*data.T, "s", ms=6, color="white", mec=INK, mew=1.4, label="data", zorder=4, clip_on=False)
-    _mark(ax, X[rows, 0], X[rows, 1], picks, _pick_label(picks), clip_on=False)
     ax.set(xlabel=names[0], ylabel=names[1])
     plain_ticks(ax)
-    show_legend(ax, is_below=True)
     return ax
 
 
-def _plot_ranking(utility: xr.DataArray, picks: Any, ax: Axes | None) -> Axes:
+def _plot_ranking(utility: xr.DataArray, marked: np.ndarray, picks: Any, ax: Axes | None) -> Axes:
     """The best candidates in order, by their labels, and below them picks that are not among them."""
     u = utility.to_numpy()
-    marked = _read_picks(picks, u)
     best = np.argsort(-np.where(np.isfinite(u), u, -np.inf), kind="stable")[:_SHOWN].tolist()
     rows = np.array(list(dict.fromkeys([*best, *marked.tolist()])))
-    labels = utility.point.to_numpy() if "point" in utility.coords else np.arange(len(u))
+    [dim] = utility.dims
+    labels = utility[dim].to_numpy()
     ax = new_axes(ax, (6.4, 1.0 + 0.3 * len(rows)))
     at, is_marked = np.arange(len(rows)), np.isin(rows, marked)
     ax.plot(u[rows][~is_marked], at[~is_marked], "o", ms=6, color=BLUE)
@@ -140,43 +139,9 @@ def _plot_ranking(utility: xr.DataArray, picks: Any, ax: Axes | None) -> Axes:
     if np.isfinite(u).any():
         ax.axvline(float(np.median(u[np.isfinite(u)])), label="median", **LIMIT)
     name_rows(ax, [str(labels[row]) for row in rows])
-    ax.set(xlabel=_axis_label({"": utility}), ylabel=f"candidate, of {len(u):,}")
+    ax.set(xlabel=_axis_label(utility), ylabel=f"candidate, of {len(u):,}")
     show_legend(ax)
     return ax
-
-
-def _mark(ax: Axes, x: np.ndarray, y: np.ndarray, picks: Any, label: str | None, **style: Any) -> None:
-    """The picks, numbered if their order means something."""
-    if len(x):
-        ax.plot(x, y, label=label, **_PICK | style)
-    for i, place in enumerate(zip(x, y, strict=True) if np.ndim(picks) and len(x) > 1 else (), 1):
-        # Dark numbers need a light box on a dark map.
-        note(ax, str(i), place, (8, 5), bbox=PAPER, zorder=6)
-
-
-def _read_utilities(utility: Any) -> Utilities:
-    utilities = dict(utility) if isinstance(utility, Mapping) else {"": utility}
-    if not utilities:
-        raise ValueError("utility must hold at least one criterion; got an empty dict")
-    for name, values in utilities.items():
-        if not isinstance(values, xr.DataArray):
-            got = type(values).__name__ + (f" for {name!r}" if name else "")
-            raise TypeError(f"utility must be a DataArray over point, as pma.active.bald(fit, X) returns it; got {got}")
-        if values.ndim != 1:
-            raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, values.dims))}")
-    # In a check, candidates have another dim.
-    utilities = {name: values.rename({values.dims[0]: "point"}) for name, values in utilities.items()}
-    if len({values.sizes["point"] for values in utilities.values()}) > 1:
-        raise ValueError("criteria in one picture must be over the same candidates")
-    if len(units := {str(values.attrs.get("units")) for values in utilities.values()}) > 1:
-        raise ValueError(f"criteria on one axis must have the same units; got {', '.join(sorted(units))}")
-    return utilities
-
-
-def _the_only(utilities: Utilities, picture: str) -> xr.DataArray:
-    if len(utilities) > 1:
-        raise ValueError(f"{picture} shows one criterion; to compare several along one input, pass input=")
-    return next(iter(utilities.values()))
 
 
 def _read_picks(picks: Any, utility: np.ndarray) -> np.ndarray:
@@ -195,9 +160,7 @@ def _pick_label(picks: Any) -> str:
     return "best" if isinstance(picks, int | np.integer) else "picked"
 
 
-def _axis_label(utilities: Utilities) -> str:
-    first = next(iter(utilities.values()))
-    names, units = {str(values.name or "utility") for values in utilities.values()}, first.attrs.get("units")
-    name = " ".join(word.upper() if word in _ACRONYMS else word for word in names.pop().split("_"))
-    name = "utility" if names else name
+def _axis_label(utility: xr.DataArray) -> str:
+    words = str(utility.name or "utility").split("_")
+    name, units = " ".join(word.upper() if word in _ACRONYMS else word for word in words), utility.attrs.get("units")
     return f"{name} ({units})" if units else name
