@@ -128,10 +128,10 @@ def curves_figure(results: xr.Dataset) -> Any:
     axes = new_grid((1, 3), (13, 4))[0]
     labels = "RMSE (% fat)", "negative log likelihood (nats)", "share inside the 90 % interval"
     for ax, metric, label in zip(axes, METRICS, labels, strict=True):
-        low, middle, high = results[metric].quantile([0.25, 0.5, 0.75], "split")
-        for method in results.method.to_numpy():
-            ax.fill_between(results.n, low.sel(method=method), high.sel(method=method), alpha=0.15, lw=0)
-            ax.plot(results.n, middle.sel(method=method), "o-", ms=3, label=method)
+        curves = results[metric].quantile([0.25, 0.5, 0.75], "split").transpose("method", "quantile", "n").to_numpy()
+        for method, (low, middle, high) in zip(results.method.to_numpy(), curves, strict=True):
+            ax.fill_between(results.n, low, high, alpha=0.15, lw=0)
+            ax.plot(results.n, middle, "o-", ms=3, label=method)
         ax.set(xlabel="assays", ylabel=label)
     axes[0].set_yscale("log")
     axes[-1].axhline(0.9, ls="--", color="0.5", zorder=0)

@@ -63,13 +63,13 @@ def plot_decomposition(decomposition: Decomposition, *, input: Any = 0, axes: An
         else:
             ax.vlines(x, middle - half, middle + half, color=color, alpha=0.25, lw=1)
             ax.plot(x, middle, "o", ms=3, color=color)
-        ax.plot(fit.X[:, along], values, ".", ms=3.5, color=INK, alpha=0.7, mew=0, zorder=3)
+        ax.plot(fit.X[:, along], values, "o", ms=3, color=INK, alpha=0.7, mew=0, zorder=3)
         small_title(ax, what)
     one, residual = predict(fit, fit.X[:1]), table.residual.to_numpy()
     reach = Z89 * float(np.sqrt(one.y_variance[0] - one.f_variance[0]))
     axes[-1].axhspan(-reach, reach, color=GREY, alpha=0.25, lw=0)
     axes[-1].set_ymargin(0.15)
-    axes[-1].plot(fit.X[:, column], residual, ".", ms=3.5, color=INK, alpha=0.7, mew=0, zorder=3)
+    axes[-1].plot(fit.X[:, column], residual, "o", ms=3, color=INK, alpha=0.7, mew=0, zorder=3)
     what = f"{np.count_nonzero(np.abs(residual) <= reach)} of {len(residual)} inside the band"
     small_title(axes[-1], f"Residuals, {what}, where 89 % of the noise falls (sd {decomposition.noise})")
     for ax, along in zip(axes, [column, *own, column], strict=True):
