@@ -55,7 +55,7 @@ BUDGETS = {
     "checking": 1140,
     "learner": 3320,
     "relevant_inputs": 1820,
-    "plots": 1640,
+    "plots": 1660,
     "datasets": 60,
     "active": 60,
     "cov": 20,

@@ -487,7 +487,7 @@ def test_one_component_is_drawn_against_y():
         assert_allclose(line(ax, label), line(other, label))
 
     grid, mean = line(ax, "mean of f")
-    assert_allclose(grid[[0, -1]], [u.min(), u.max()])
+    assert_allclose(grid[[0, -1]], [u.min() - np.ptp(u) / 10, u.max() + np.ptp(u) / 10])
     # The mean depends on u only. The error of interpolation is h²/8 |f''|, some 1e-4 at 200 points.
     assert_allclose(np.interp(u, grid, mean), pma.predict(fit, fit.X).f_mean, atol=1e-3)
     _, (low, high) = band(ax.collections[0])
@@ -608,7 +608,10 @@ def test_a_learner_of_an_embedding_shows_its_points_in_the_plane():
     u = np.asarray(scattered(ax, "data").get_offsets())
     assert_array_equal(scattered(ax, "asked").get_offsets(), u[20:])
     weights = np.linalg.lstsq(learner.gpm.x_map(learner.X), u, rcond=None)[0]
-    assert_allclose(place_of(ax, "pending"), learner.gpm.x_map(pending) @ weights, atol=1e-9)
+    places = learner.gpm.x_map(pending) @ weights
+    assert_allclose(place_of(ax, "pending"), places, atol=1e-9)
+    for low, high, u in zip(*np.transpose([ax.get_xlim(), ax.get_ylim()]), places[0], strict=True):
+        assert low < u < high
 
 
 def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
@@ -648,6 +651,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
         (lambda: plots.plot_map(field_fit, axes=plt.subplots(3)[1]), "needs 2 Axes"),
         (lambda: plots.plot_embedding(curve_fit), "no embedding"),
         (lambda: plots.plot_embedding(plane_fit, y=Y), "both X and y"),
+        (lambda: plots.plot_embedding(plane_fit, limits=[(0, 1)]), "limits must be two pairs"),
         (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
     ]

@@ -38,7 +38,7 @@ _DRAWN_BY = {
     "model": "plot_evidence draws probabilities of models",
     "point": "plot_utility(utility, X) draws the utility of candidates",
 }
-_PENDING: dict[str, Any] = {"marker": "o", "ms": 7, "color": "white", "mec": INK, "mew": 1.4}
+_PENDING: dict[str, Any] = {"marker": "D", "ms": 7, "mfc": "none", "mec": INK, "mew": 1.6}
 _FAILED: dict[str, Any] = {"marker": "x", "color": VERMILION, "mew": 2}
 _RECOMMENDED: dict[str, Any] = {"marker": "*", "ms": 15, "color": VERMILION, "mec": "white"}
 
@@ -51,7 +51,7 @@ def plot(result: Any, **keywords: Any) -> Any:
     A fit: the learned components of an embedding (:func:`plot_embedding`), else a map of two inputs (:func:`plot_map`),
     and otherwise, or with ``input=``, predictions along one (:func:`plot_predictions`). A
     :class:`~pymc_active.active.Learner`: the same, where points that were asked for and told are ringed and numbered in
-    their order. Pending points are hollow, failures crosses, and for the maximum the recommended point is a star; these
+    their order. Pending points are hollow diamonds, failures crosses, and for the maximum the recommended point is a star; these
     have no outcome, and are at the bottom of a slice, which goes through the recommended point.
     With several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where
     the function or the maximum of two inputs is learned.
@@ -123,8 +123,10 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
         marks["recommended"] = (learner.recommend(), _RECOMMENDED)
     points = {name: np.asarray(X, float).reshape(-1, len(gpm.inputs)) for name, (X, _) in marks.items()}
     if isinstance(fit, Fit) and gpm.embedding:
-        axes, ends = plot_embedding(fit, **keywords), None
-        points = {name: (gpm.x_map(X) @ principal_axes(fit).T)[:, :2] for name, X in points.items()}
+        shown = {"told": learner.X, **points}
+        shown = {name: (gpm.x_map(X) @ principal_axes(fit).T)[:, :2] for name, X in shown.items()}
+        ends = keywords.setdefault("limits", [around(u) for u in np.concatenate(list(shown.values())).T])
+        axes, points = plot_embedding(fit, **keywords), {name: shown[name] for name in points}
     elif is_map:
         ends = keywords.setdefault("limits", _ends(learner))
         axes = plot_map(fit, **keywords)
@@ -140,7 +142,7 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
         points = {name: X[:, [column]] for name, X in points.items()}
     ax = np.ravel(axes)[0]
     for name, X in points.items():
-        style = {"ls": "none", "label": name, "zorder": 5, "clip_on": ends is not None and reach_beyond(ends, X)}
+        style = {"ls": "none", "label": name, "zorder": 5, "clip_on": reach_beyond(ends, X)}
         if len(X) and X.shape[1] == 2:
             ax.plot(*X.T, **style, **marks[name][1])
         elif len(X):

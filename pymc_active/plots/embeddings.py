@@ -12,7 +12,7 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, check_result, new_axes, show_legend
-from pymc_active.plots.maps import coloured_dots, draw_map, grid_of
+from pymc_active.plots.maps import coloured_dots, draw_map, grid_of, read_limits
 from pymc_active.plots.marks import dots, draw_band, intervals, note, ring
 from pymc_active.plots.measurements import around, band, data_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, VERMILION
@@ -33,7 +33,14 @@ _SUMMARY = ["lower", "median", "upper"]
 
 @checked
 def plot_embedding(
-    fit: Fit, *, X: Any = None, y: Any = None, highlight: Any = None, number: bool = False, ax: Axes | None = None
+    fit: Fit,
+    *,
+    X: Any = None,
+    y: Any = None,
+    highlight: Any = None,
+    number: bool = False,
+    limits: Any = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """The prediction over the components that the model has learned, with the data, or in grey with X without y.
 
@@ -41,7 +48,8 @@ def plot_embedding(
     singular vectors, the largest first, the largest weight of each positive): the model does not know any rotation or
     reflection of it. One component is drawn with y, two or the first two as a map of the mean of f, on whose scale the
     data are coloured. Predictions are those of ``predict(fit, x)`` where x is the point of least norm, in scaled
-    inputs, that goes to u. The colour bar is the figure's last Axes. The rest is as in :mod:`pymc_active.plots`.
+    inputs, that goes to u. ``limits`` are pairs (low, high) of the components drawn, by default a tenth beyond X on
+    either side. The colour bar is the figure's last Axes. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
     R, x_map, output = principal_axes(fit), fit.gpm.x_map, fit.gpm.output
@@ -52,16 +60,17 @@ def plot_embedding(
     if y is None and len(R) == 1:
         raise ValueError("an embedding with one component is drawn against y: pass y with X")
     u, back = (x_map(X) @ R.T)[:, :2], np.linalg.pinv(R)[:, :2].T
+    ends = read_limits([around(part) for part in u.T] if limits is None else limits, u.shape[1])
     if len(R) == 1:
         ax = new_axes(ax, (6.4, 4.4))
-        grid = np.linspace(u.min(), u.max(), 200)
+        grid = np.linspace(ends[0, 0], ends[0, 1], 200)
         draw_band(ax, grid, band(fit, x_map.shift + x_map.scale * (grid[:, None] @ back)))
         dots(ax, u[:, 0], y)
         ring(ax, np.column_stack([u, y]), highlight, number)
-        ax.set(xlabel="learned component u", ylabel=output)
+        ax.set(xlabel="learned component u", ylabel=output, xlim=ends[0])
     else:
         ax = new_axes(ax, (6.4, 4.8))
-        sides, grid = grid_of(np.array([around(part) for part in u.T]), 40)
+        sides, grid = grid_of(ends, 40)
         mean = predict(fit, x_map.shift + x_map.scale * (grid @ back)).f_mean.to_numpy()
         drawn = draw_map(ax, sides, mean, f"mean of f: {output}", [] if y is None else y)
         if y is None:

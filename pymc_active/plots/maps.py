@@ -45,7 +45,7 @@ def plot_map(
         )
     X, y = data_of(fit, X, y)
     count("n_points", n_points, least=2)
-    ends = _read_limits(box_of(fit.gpm, X) if limits is None else limits)
+    ends = read_limits(box_of(fit.gpm, X) if limits is None else limits)
     sides, grid = grid_of(ends, n_points)
     left, right = axes = new_grid((1, 2), (10.5, 4.3))[0] if axes is None else read_axes(axes, (2,))
     prediction = predict(fit, grid)
@@ -91,8 +91,10 @@ def coloured_dots(ax: Axes, drawn: Any, X: np.ndarray, y: np.ndarray, clip_on: b
     ax.scatter(X[:, 0], X[:, 1], c=y, cmap=drawn.cmap, norm=drawn.norm, clip_on=clip_on, **style)
 
 
-def _read_limits(limits: Any) -> np.ndarray:
+def read_limits(limits: Any, n: int = 2) -> np.ndarray:
+    """Pairs (low, high) of the n axes of a picture, (n, 2), or a ValueError."""
     pairs = np.asarray(limits, float)
-    if pairs.shape != (2, 2) or not (np.isfinite(pairs).all() and (pairs[:, 0] < pairs[:, 1]).all()):
-        raise ValueError(f"limits must be two pairs of finite numbers (low, high), low < high; got {limits!r}")
+    if pairs.shape != (n, 2) or not (np.isfinite(pairs).all() and (pairs[:, 0] < pairs[:, 1]).all()):
+        what = "two pairs" if n == 2 else "one pair"
+        raise ValueError(f"limits must be {what} of finite numbers (low, high), low < high; got {limits!r}")
     return pairs
