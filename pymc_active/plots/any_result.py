@@ -51,10 +51,10 @@ def plot(result: Any, **keywords: Any) -> Any:
     A fit: the learned components of an embedding (:func:`plot_embedding`), else a map of two inputs (:func:`plot_map`),
     and otherwise, or with ``input=``, predictions along one (:func:`plot_predictions`). A
     :class:`~pymc_active.active.Learner`: the same, where points that were asked for and told are ringed and numbered in
-    their order. Pending points are hollow diamonds, failures crosses, and for the maximum the recommended point is a star; these
-    have no outcome, and are at the bottom of a slice, which goes through the recommended point.
-    With several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where
-    the function or the maximum of two inputs is learned.
+    their order. Pending points are hollow diamonds, failures crosses, and for the maximum the recommended point is a
+    star; these have no outcome, and are at the bottom of a slice, which goes through the recommended point. With
+    several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where the
+    function or the maximum of two inputs is learned.
     What :func:`~pymc_active.check`, :func:`~pymc_active.relevance` or :func:`~pymc_active.sobol_indices` returns, a
     decomposition, an optimum, or the result of a search: its own picture. For another table the TypeError names the
     function that draws it, if any.
