@@ -138,7 +138,6 @@ OF_ONE_FIT = {
     "plot_embedding": lambda c: plots.plot_embedding(c.one),
     "plot_loadings": lambda c: plots.plot_loadings(c.one),
     "plot_subspace_angles": lambda c: plots.plot_subspace_angles(c.one),
-    "plot_parameters": lambda c: plots.plot_parameters(c.one),
     "plot_decomposition": lambda c: plots.plot_decomposition(pma.decompose(c.one)),
 }
 OF_SEVERAL = {
@@ -185,8 +184,7 @@ ELSEWHERE = {
     *("bald_from_trace", "bald_probit", "pes_ground_truth"),
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),
-    *("plot_check", "plot_embedding_dimension", "plot_learning_curves"),
-    *("plot_probability", "plot_active_inputs", "plot_search_tree", "plot_sobol_indices", "plot_structure_search"),
+    *("plot_check", "plot_active_inputs", "plot_sobol_indices"),
 }
 
 

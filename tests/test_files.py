@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 # What a file of a learner says that it is.
-KIND, VERSION = "pymc_active.active.Learner", 7
+KIND, VERSION = "pymc_active.active.Learner", 8
 GRID = np.linspace(-3, 3, 25)[:, None]
 START = GRID[[4, 12, 20]]
 WIDE = np.random.default_rng(5).uniform(-1, 1, (20, 9))
@@ -187,6 +187,7 @@ def test_everything_told_and_asked_is_in_the_file(tmp_path):
     assert repr(other) == repr(active)
     assert other.repeat
     assert other.minimize
+    assert active.design().asked.to_numpy().tolist() == [False, True]
     assert other.design().identical(active.design())
     assert_array_equal(other.pending, pending)
     assert other.n_left == active.n_left
@@ -840,14 +841,14 @@ def test_other_files_are_refused(tmp_path):
 
 def test_a_newer_version_says_to_upgrade(saved):
     files.write(saved, files.read(saved, KIND, VERSION), KIND, VERSION + 1)
-    with pytest.raises(ValueError, match=r"has version 8 .* knows version 7: upgrade it"):
+    with pytest.raises(ValueError, match=r"has version 9 .* knows version 8: upgrade it"):
         Learner.load(saved)
 
 
 def test_an_older_version_says_how_to_read_its_data():
     """And they can be read so."""
     path = Path(__file__).parent / "reference" / "learner_1.nc"
-    with pytest.raises(ValueError, match=r"has version 1 .* knows version 7: .* xarray\.open_datatree"):
+    with pytest.raises(ValueError, match=r"has version 1 .* knows version 8: .* xarray\.open_datatree"):
         Learner.load(path)
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         assert_allclose(tree["observed_data"]["y"][3:], truth(tree["constant_data"]["X"][3:]))

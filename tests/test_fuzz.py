@@ -87,10 +87,6 @@ class Things:
             coords={"n_observations": [3, 4], "model": ["a", "b"]},
         )
 
-    @cached_property
-    def curves(self):
-        return xr.Dataset({"error": (("method", "split", "n"), np.ones((1, 2, 3)))}, {"method": ["a"], "n": [1, 2, 3]})
-
     @property
     def learner(self):
         return active.Learner(
@@ -255,9 +251,6 @@ def sane():
             highlight=[0],
             number=False,
         ),
-        "plot_parameters": call(
-            plots.plot_parameters, fit=t.fit, var_names=None, draws=20, random_seed=0, figsize=(4, 3)
-        ),
         "plot_embedding": call(plots.plot_embedding, fit=t.embedded, highlight=[0], number=False),
         "plot_loadings": call(plots.plot_loadings, fit=t.embedded, draws=20, random_seed=0, labels=None),
         "plot_relevance": call(plots.plot_relevance, fit=t.fit, draws=20, random_seed=0, labels=None),
@@ -266,14 +259,8 @@ def sane():
             plots.plot_utility, utility=active.uncertainty(t.fit, t.pool, random_seed=0), X=t.pool, picks=1, input=None
         ),
         "plot_evidence": call(plots.plot_evidence, posterior=t.posterior, n=2),
-        "plot_model_posterior": call(plots.plot_model_posterior, history=t.history, n_models=2, highlight=()),
-        "plot_learning_curves": call(
-            plots.plot_learning_curves, curves=t.curves, metric="error", reference={"b": 0.3}, log=False
-        ),
-        "plot_decomposition": call(
-            plots.plot_decomposition, decomposition=pma.decompose(t.line), input=0, data=True, figsize=(4, 3)
-        ),
-        "plot_probability": call(plots.plot_probability, fit=t.probit, inputs=None, n_points=4),
+        "plot_model_posterior": call(plots.plot_model_posterior, history=t.history, n_models=2),
+        "plot_decomposition": call(plots.plot_decomposition, decomposition=pma.decompose(t.line), input=0),
     }
 
 

@@ -13,7 +13,6 @@ import pymc_active as pma
 from pymc_active import plots
 from pymc_active.active import hds
 from pymc_active.hds import EvaluationError, EvaluationInterrupt, HDSLearner, HDSResult
-from pymc_active.plots.hierarchy import plot_search_tree
 from pymc_active.relevant_inputs.bisection import Bisection
 from pymc_active.relevant_inputs.settings import Settings
 
@@ -446,26 +445,6 @@ def test_datatree_can_be_saved(result, tmp_path):
     assert tree["tree"].sizes["node"] == len(result.tree_table())
     assert tree["llr"].llr.shape[0] == sum(map(len, result.llr.values()))
     assert tree["design"].attrs["stopped"] == "decided"
-
-
-def test_tree_shows_every_node_once(result):
-    ax = plot_search_tree(result)
-    boxes = [text.get_text().split("\n")[0] for text in ax.texts]
-    assert sorted(boxes) == sorted(result.tree_table().inputs)
-    bold = [text.get_text().split("\n")[0] for text in ax.texts if text.get_fontweight() == "bold"]
-    assert sorted(set(map(int, bold))) == result.active
-    assert "found: 7, 30" in ax.get_title(loc="left")
-    places = [text.get_position() for text in ax.texts]
-    assert len(set(places)) == len(places)
-    # The root with its halves, and the last check.
-    assert len(plot_search_tree(result, max_depth=1).texts) == 4
-    for keywords, n_boxes in ((SMOOTH, 2), ({}, 1)):
-        with pytest.warns(pma.DoubtfulSearchWarning, match="f was 0 at all"):
-            nothing = hds(lambda X: np.zeros(len(X)), 20, random_seed=1, **keywords)
-        assert len(plot_search_tree(nothing).texts) == n_boxes
-    mpl.pyplot.close("all")
-    with pytest.raises(TypeError, match="result of hds"):
-        plot_search_tree(3)
 
 
 def test_a_bisection_shows_f_against_the_inputs_found():

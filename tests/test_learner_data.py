@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pymc_active as pma
-from pymc_active.plots import any_result
 
 rng = np.random.default_rng(1)
 POOL = pd.DataFrame(rng.uniform(size=(12, 2)), columns=["heat", "acid"], index=[f"S{i:02d}" for i in range(12)])
@@ -348,9 +347,7 @@ def test_modes_are_searched_anew_after_a_correction_and_when_points_are_half_as_
     assert track.anew().last_search < 0
 
 
-def test_a_plot_of_a_run_with_points_left_out_marks_the_rows_of_its_fit(monkeypatch):
-    marked = []
-    monkeypatch.setattr(any_result, "plot_predictions", lambda fit, highlight, **_: marked.append(fit.X[highlight]))
+def test_a_plot_of_a_run_with_points_left_out_marks_the_rows_of_its_fit():
     X = np.linspace(0, 1, 9)[:, None]
     gpm = pma.ard_gp(X, np.sin(5 * X[:, 0]), bounds=[(0, 1)])
     one = pma.Learner(gpm, "function", bounds=[(0, 1)], max_points=10, random_seed=0)
@@ -358,6 +355,6 @@ def test_a_plot_of_a_run_with_points_left_out_marks_the_rows_of_its_fit(monkeypa
         warnings.simplefilter("ignore", pma.PointsLeftOutWarning)
         x = one.ask(3)
         one.tell(x, np.sin(5 * x[:, 0]))
-        pma.plots.plot(one)
-    assert len(marked[0])
-    assert np.isin(marked[0], x).all()
+        [rings] = [part for part in pma.plots.plot(one).collections if part.get_label() == "asked"]
+    assert len(rings.get_offsets())
+    assert np.isin(rings.get_offsets()[:, 0], x).all()

@@ -51,7 +51,7 @@ def line(ax, label):
 
 def band(ax):
     """x, lower and upper edge of the only ``fill_between``."""
-    [collection] = [c for c in ax.collections if c.get_label() == "89 % of f"]
+    [collection] = [c for c in ax.collections if c.get_label() == "89 % interval of f"]
     x, y = collection.get_paths()[0].vertices.T
     grid = np.unique(x)
     return grid, *np.array([(y[x == g].min(), y[x == g].max()) for g in grid]).T
@@ -173,7 +173,7 @@ def test_the_map_shows_places_data_and_recommendation():
 @pytest.mark.parametrize("minimize", [False, True])
 def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     found = of_pool(minimize)
-    left, right = pma.plots.plot(found, labels=POOL.index, n_candidates=6)[0]
+    left, right = pma.plots.plot(found, n_candidates=6)[0]
     names = [text.get_text() for text in left.get_yticklabels()]
     heights = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in left.patches}
     places = found.samples.x.to_numpy()
@@ -187,14 +187,14 @@ def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     assert len(names) <= 6
     assert left.get_xlabel().startswith(f"probability of the {'minimum' if minimize else 'maximum'} (%)")
     expected = pma.predict(found.fit, POOL.loc[names])
-    middles = np.concatenate([interval(right, label)[0] for label in ("89 % of f", "recommended")])
+    middles = np.concatenate([interval(right, label)[0] for label in ("89 % interval of f", "recommended")])
     middles = middles[np.argsort(middles[:, 1])]
     assert_allclose(middles[:, 0], expected.f_mean)
 
 
 def test_the_recommended_row_is_shown_even_if_no_path_prefers_it():
     found = of_pool()
-    axes = pma.plots.plot(found, labels=POOL.index, n_candidates=1)[0]
+    axes = pma.plots.plot(found, n_candidates=1)[0]
     assert [text.get_text() for text in axes[0].get_yticklabels()] == [found.x.index[0]]
     assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in axes[0].patches)
 
@@ -219,18 +219,6 @@ def test_measured_rows_of_a_pool_show_their_data():
 # Names, axes, and what is refused.
 
 
-def test_units_come_by_position_or_by_name():
-    named = of_pool().fit.X
-    gpm = pma.ard_gp(pd.DataFrame(named, columns=["acid", "heat"]), bowl(named))
-    found = Learner(gpm, "maximum", bounds=[(0, 1)] * 2, random_seed=1).optimum(4)
-    ax = pma.plots.plot(found, units={"heat": "°C"}, y_unit="%", n_points=5)[0, 0]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("acid", "heat (°C)")
-    assert ax.figure.axes[-1].get_ylabel() == "posterior mean of y (%)"
-    ax = pma.plots.plot(found, units=["mol/l", "°C"], n_points=5)[0, 0]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("acid (mol/l)", "heat (°C)")
-    assert pma.plots.plot(optimum(1), units=["mm"])[1, 0].get_xlabel() == "x (mm)"
-
-
 def test_axes_that_are_given_are_used():
     _, given = plt.subplots(2, 3)
     assert (pma.plots.plot(optimum(3), axes=given) == given).all()
@@ -243,21 +231,15 @@ def test_axes_that_are_given_are_used():
 
 
 @pytest.mark.parametrize(
-    ("D", "keywords", "message"),
+    ("keywords", "message"),
     [
-        (1, {"units": ["mm", "s"]}, r"units must hold 1 text\(s\)"),
-        (1, {"units": "m"}, r"units must hold 1 text\(s\)"),
-        (1, {"units": {"heat": "K"}}, "units must be those of 0; got \\['heat'"),
-        (1, {"labels": ["a"]}, "labels belong to the rows of a pool"),
-        (1, {"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
-        (1, {"n_points": 1}, "n_points must be a whole number from 2; got 1"),
-        (None, {"labels": ["a"]}, "one entry for each of the 30 rows of the pool; got 1"),
+        ({"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
+        ({"n_points": 1}, "n_points must be a whole number from 2; got 1"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_drawn(D, keywords, message):
-    found = of_pool() if D is None else optimum(D)
+def test_wrong_arguments_are_refused_before_anything_is_drawn(keywords, message):
     with pytest.raises(ValueError, match=message):
-        plots.plot_optimum(found, **keywords)
+        plots.plot_optimum(optimum(1), **keywords)
     assert not plt.get_fignums()
 
 

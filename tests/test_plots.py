@@ -93,10 +93,10 @@ def test_predictions_show_what_predict_returns(curve_fit, target):
     # 1.598193 has seven digits.
     assert_allclose(low, expected.f_mean - half, rtol=0, atol=1e-6)
     assert_allclose(high, expected.f_mean + half, rtol=0, atol=1e-6)
-    assert_array_equal(line(ax, "MGP mean")[1], expected.f_mean)
+    assert_array_equal(line(ax, "mean of f")[1], expected.f_mean)
     fixed = pma.predict(curve_fit, grid[:, None], method="map")
     lower = fixed.f_mean - 1.598193 * np.sqrt(fixed[f"{target}_variance"])
-    assert_allclose(line(ax, f"MAP, 89 % of {target}")[1], lower, rtol=0, atol=1e-6)
+    assert_allclose(line(ax, f"89 % interval of {target}, hyperparameters fixed")[1], lower, rtol=0, atol=1e-6)
     assert_array_equal(line(ax, "data")[1], curve_fit.gpm.y)
 
 
@@ -107,19 +107,19 @@ def test_of_particles_the_band_holds_the_quantiles_of_their_mixture(target):
     ax = plots.plot(fit, n_points=25, target=target)
     grid, (low, high) = band(ax.collections[0])
     expected = pma.predict(fit, grid[:, None], quantiles=(0.055, 0.945))
-    assert_array_equal(line(ax, "posterior mean")[1], expected.f_mean)
+    assert_array_equal(line(ax, "mean of f")[1], expected.f_mean)
     assert_allclose([low, high], expected[f"{target}_quantile"])
-    assert not [artist for artist in ax.lines if "MAP" in str(artist.get_label())]
+    assert not [artist for artist in ax.lines if "fixed" in str(artist.get_label())]
 
 
 def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
     ax = plots.plot_predictions(ard_fit, input="acid", n_points=20)
-    x, mean = line(ax, "MGP mean")
+    x, mean = line(ax, "mean of f")
     grid = np.tile(np.median(10 * X, axis=0), (20, 1))
     grid[:, 1] = x
     assert_array_equal(mean, pma.predict(ard_fit, grid).f_mean)
     assert ax.get_xlabel() == "acid"
-    assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "MGP mean")[1], mean)
+    assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "mean of f")[1], mean)
 
 
 @pytest.mark.parametrize("box", [None, [(0, 1)] * 6])
@@ -150,7 +150,7 @@ def test_a_slice_says_where_it_is(ard_fit, plane_fit):
 def test_a_slice_through_a_point(ard_fit):
     at = [5.0, 1.0, 2.0, 3.0]
     ax = plots.plot_predictions(ard_fit, input="acid", at=at, n_points=20)
-    x, mean = line(ax, "MGP mean")
+    x, mean = line(ax, "mean of f")
     grid = np.tile(at, (20, 1))
     grid[:, 1] = x
     assert_array_equal(mean, pma.predict(ard_fit, grid).f_mean)
@@ -165,7 +165,7 @@ def test_with_a_box_the_axis_is_the_box():
     boxed, free = pma.ard_gp(start, Y[:8], bounds=bounds), pma.ard_gp(start, Y[:8])
     ax = plots.plot(pma.fit_laplace(boxed, **QUICK))
     assert ax.get_xlim() == (-2, 3)
-    assert_array_equal(line(ax, "MGP mean")[0][[0, -1]], [-2, 3])
+    assert_array_equal(line(ax, "mean of f")[0][[0, -1]], [-2, 3])
     keywords = {"random_seed": 1, "inference": "laplace"}
     assert plots.plot(pma.Learner(free, bounds=[(-4, 4)], **keywords)).get_xlim() == (-4, 4)
     assert plots.plot(pma.Learner(boxed, pool=[[0.0], [2.0]], **keywords)).get_xlim() == (-2, 3)
@@ -195,7 +195,7 @@ def test_numbers_of_points_do_not_overlap(curve_fit, plane_fit, spread):
         ax.figure.canvas.draw()
         boxes = [text.get_window_extent() for text in ax.texts]
         assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-        assert ax.texts[-1].get_text() == "60"
+        assert "60" in {text.get_text() for text in ax.texts}
 
 
 @pytest.mark.parametrize("target", ["f", "y"])
@@ -203,7 +203,7 @@ def test_predictions_beside_those_of_a_trace(curve_fit, target):
     gpm = curve_fit.gpm
     trace = curve_fit.to_datatree(30, 1)
     ax = plots.plot_predictions(curve_fit, trace=trace, limits=(2, 15), n_points=20, target=target)
-    lower = next(artist for artist in ax.lines if artist.get_label() == f"MCMC, 89 % of {target}")
+    lower = next(artist for artist in ax.lines if artist.get_label() == f"89 % interval of {target}, MCMC")
     x = lower.get_xdata()
     assert_allclose(x, np.linspace(2, 15, 20))
     assert ax.get_xlim() == (2, 15)
@@ -217,7 +217,7 @@ def test_an_average_is_shown_as_its_mixture_with_the_members_that_count(curve_fi
     other = pma.fit_laplace(pma.ard_gp(gpm.X, gpm.y, kernel="Matern12", x_scale="box"), **QUICK)
     average = pma.ModelAverage({"smooth": curve_fit, "rough": other}).weighted("uniform")
     ax = plots.plot_predictions(average, n_points=20)
-    x, mean = line(ax, "average mean")
+    x, mean = line(ax, "mean of f")
     expected = pma.predict(average, x[:, None], quantiles=(0.055, 0.945))
     assert_array_equal(mean, expected.f_mean)
     assert_allclose(band(ax.collections[0])[1], expected.f_quantile)
@@ -251,8 +251,8 @@ def field_learner(learn="function", **keywords):
     start = CELLS.sample(9, random_state=1)
     keywords = {"pool": CELLS, "criterion": "random", "inference": "laplace", "random_seed": 1} | keywords
     learner = pma.Learner(pma.ard_gp(start, lead(start), bounds=FIELD), learn, **keywords)
-    for row in (100, 200):
-        learner.tell(CELLS.iloc[[row]], lead(CELLS.iloc[[row]]))
+    x = pd.DataFrame(learner.ask(2), columns=CELLS.columns)
+    learner.tell(x, lead(x))
     learner.tell(CELLS.iloc[[300]], np.nan)
     return learner
 
@@ -290,7 +290,7 @@ def test_a_map_shows_what_predict_returns(field_fit, monkeypatch):
     for ax in (left, right):
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("x (m)", "y (m)")
         assert (ax.get_xlim(), ax.get_ylim()) == tuple(FIELD)
-    assert [ax.get_ylabel() for ax in left.figure.axes[2:]] == ["log lead", "sd of log lead"]
+    assert [ax.get_ylabel() for ax in left.figure.axes[2:]] == ["mean of f: log lead", "sd of f: log lead"]
 
 
 def test_limits_points_and_axes_of_a_map():
@@ -312,15 +312,15 @@ def test_limits_points_and_axes_of_a_map():
 def test_data_far_from_the_map_draw_no_warning(field_fit):
     """A range without any contour of the mean."""
     far = np.append(field_fit.y[1:], 1e4)
-    assert plots.plot_map(field_fit, X=field_fit.X, y=far)[0].get_title(loc="left") == "posterior mean of f"
+    assert plots.plot_map(field_fit, X=field_fit.X, y=far).shape == (2,)
 
 
-@pytest.mark.parametrize("size", [(10.5, 4.3), (7, 3), (16, 9)])
+@pytest.mark.parametrize("size", [(10.5, 4.3), (16, 9)])
 @pytest.mark.parametrize("columns", [["x (m)", "y (m)"], ["y (m)", "x (m)"]])
 def test_ticks_of_large_coordinates_are_whole_and_apart(size, columns):
     start = CELLS.sample(9, random_state=1)
     fit = pma.fit_laplace(pma.ard_gp(start[columns], lead(start), x_scale="box"), **QUICK)
-    for ax in plots.plot_map(fit, figsize=size):
+    for ax in plots.plot_map(fit):
         ax.figure.canvas.draw()
         for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
             every = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
@@ -335,8 +335,7 @@ def test_ticks_of_large_coordinates_are_whole_and_apart(size, columns):
 def test_a_run_with_two_inputs_is_a_map_with_what_was_asked_and_what_failed():
     learner = field_learner()
     left, _ = plots.plot(learner)
-    assert_array_equal(scattered(left, "asked").get_offsets(), CELLS.iloc[[100, 200]])
-    assert [text.get_text() for text in left.texts] == ["1", "2"]
+    assert_array_equal(scattered(left, "asked").get_offsets(), learner.X[9:])
     assert_array_equal(np.ravel(line(left, "failed")), CELLS.iloc[300])
     assert not [artist for artist in left.lines if artist.get_label() == "recommended"]
     assert not plots.plot(learner, highlight=[])[0].texts
@@ -375,20 +374,9 @@ def test_utility_along_the_only_input(curve_fit):
     assert_array_equal(curve.get_xdata(), np.sort(x[:, 0]))
     assert_array_equal(curve.get_ydata(), scores.to_numpy()[np.argsort(x[:, 0])])
     best = int(np.argmax(scores.to_numpy()))
-    assert_array_equal(np.ravel(ax.lines[1].get_data()), [x[best, 0], float(scores[best])])
+    assert_array_equal(np.ravel(line(ax, "best")), [x[best, 0], float(scores[best])])
     assert_array_equal(line(ax, "data")[0], curve_fit.X[:, 0])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (h)", "uncertainty (units of y)")
-
-
-def test_criteria_are_compared_along_one_input():
-    x = np.linspace(0, 1, 5)[:, None]
-    both = {"ours": utility([0, 1, 3, 2, 0]), "theirs": utility([0, 0, 1, 5, np.nan])}
-    ax = plots.plot_utility(both, x)
-    assert [line(ax, name)[1][2] for name in both] == [3, 1]
-    assert len(plots.plot_utility(both["ours"].rename(point="candidate"), x).lines) > 0
-    marks = [tuple(np.ravel(artist.get_data())) for artist in ax.lines if len(artist.get_xdata()) == 1]
-    assert marks == [(0.5, 3), (0.75, 5)]
-    assert ax.get_ylabel() == "BALD (nats)"
 
 
 def test_utility_of_a_grid_is_a_map_and_of_a_pool_points(monkeypatch):
@@ -429,7 +417,7 @@ def test_utility_of_many_inputs_is_a_ranking_unless_one_is_named(ard_fit):
     assert worst.get_yticklabels()[-1].get_text() == f"run {order[-1]}"
     ax = plots.plot_utility(scores, 10 * X, data=ard_fit, input="salt")
     assert ax.get_xlabel() == "salt"
-    assert_array_equal(ax.lines[0].get_xdata(), 10 * X[:, 2])
+    assert_array_equal(ax.lines[0].get_xdata(), np.sort(10 * X[:, 2]))
 
 
 def test_bad_utilities_say_what_to_do(ard_fit):
@@ -437,11 +425,6 @@ def test_bad_utilities_say_what_to_do(ard_fit):
     good = utility(np.arange(5))
     cases = [
         (lambda: plots.plot_utility(good, x[:3]), "one row for each of the 5 candidates; got 3"),
-        (lambda: plots.plot_utility({}, x), "at least one criterion"),
-        (lambda: plots.plot_utility({"a": good, "b": utility(np.arange(4))}, x), "over the same candidates"),
-        (lambda: plots.plot_utility({"a": good, "b": utility(np.arange(5), units="mm")}, x), "units; got mm, nats"),
-        (lambda: plots.plot_utility({"a": good, "b": good}, X[:5]), "a ranking shows one criterion"),
-        (lambda: plots.plot_utility({"a": good, "b": good}, X[:5, :2]), "a map shows one criterion"),
         (lambda: plots.plot_utility(good, X[:5], input="heat"), "input must be one of 0, 1, 2, 3 or a position"),
         (lambda: plots.plot_utility(good, x, picks=[5]), "rows from 0 to 4"),
         (lambda: plots.plot_utility(good, x, picks=-1), "rows from 0 to 4"),
@@ -452,9 +435,7 @@ def test_bad_utilities_say_what_to_do(ard_fit):
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="got ndarray for 'a'"):
-        plots.plot_utility({"a": np.arange(5)}, x)
-    with pytest.raises(TypeError, match=r"such as what pma.active.bald\(fit, X\) returns; got LaplaceFit"):
+    with pytest.raises(TypeError, match=r"such as pma.active.bald\(fit, X\), returns; got LaplaceFit"):
         plots.plot_utility(ard_fit)
 
 
@@ -462,61 +443,35 @@ def test_an_axes_that_is_given_is_used(curve_fit):
     for function in (plots.plot_predictions, plots.plot_relevance):
         _, ax = plt.subplots()
         assert function(curve_fit, ax=ax) is ax
-    _, ax = plt.subplots()
-    assert plots.plot_parameters(curve_fit, axes=ax).tolist() == [ax]
 
 
-def test_parameters_are_quantiles_of_the_draws(curve_fit):
-    [ax] = plots.plot_parameters(curve_fit, draws=400, random_seed=2)
-    posterior = curve_fit.to_datatree(400, 2)["posterior"]
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["lengthscale[0]", "outputscale", "noise"]
-    medians, _ = line(ax, "Laplace")
-    expected = [float(posterior[name].median()) for name in ("lengthscale", "outputscale", "noise")]
-    assert_allclose(medians, expected)
-    wide = np.array([segment[:, 0] for segment in ax.collections[0].get_segments()])
-    assert_allclose(wide[2], np.quantile(posterior["noise"], [0.055, 0.945]))
-    narrow = np.array([segment[:, 0] for segment in ax.collections[1].get_segments()])
-    assert_allclose(narrow[2], np.quantile(posterior["noise"], [0.25, 0.75]))
-    assert ax.get_xscale() == "log"
-
-
-def test_parameters_beside_a_trace(curve_fit):
-    trace = draws_trace(["noise", "outputscale"])
-    [ax] = plots.plot_parameters(curve_fit, trace=trace, var_names=["noise", "outputscale"])
-    medians, at = line(ax, "MCMC")
-    assert_allclose(medians, float(trace["posterior"]["noise"].median()))
-    assert (at > line(ax, "Laplace")[1]).all()
-
-
-def test_parameters_of_either_sign_get_an_axis_of_their_own(ard_fit):
-    positive, others = plots.plot_parameters(ard_fit)
-    assert (positive.get_xscale(), others.get_xscale()) == ("log", "linear")
-    assert others.get_yticklabels()[0].get_text() == "mean_constant"
-    assert len(positive.get_yticks()) == 6
-    [together] = plots.plot_parameters(ard_fit, axes=plt.figure().add_subplot())
-    assert together.get_xscale() == "linear"
-
-
-def test_embedding_shows_principal_components(plane_fit):
+def test_embedding_shows_principal_components(plane_fit, monkeypatch):
+    drawn = contours(monkeypatch)
     ax = plots.plot_embedding(plane_fit, highlight=[4, 2], number=True)
-    u, rings = (np.asarray(collection.get_offsets()) for collection in ax.collections)
+    u, rings = (np.asarray(scattered(ax, label).get_offsets()) for label in ("data", "asked"))
     [R] = plane_fit.gpm.embeddings(plane_fit.theta[None])
     size = np.linalg.svd(R, compute_uv=False)
     # Distances are the kernel's own, and the axes are those of R.
     assert_allclose(u @ u.T, X @ R.T @ R @ X.T, atol=1e-9)
     weights = np.linalg.lstsq(X, u, rcond=None)[0].T
     assert_allclose(weights @ weights.T, np.diag(size**2), atol=1e-9)
-    assert_array_equal(ax.collections[0].get_array(), Y)
+    assert_array_equal(scattered(ax, "data").get_array(), Y)
     assert_array_equal(rings, u[[4, 2]])
-    assert [text.get_text() for text in ax.texts] == ["1", "2"]
-    assert ax.figure.axes[-1].get_ylabel() == "y"
+    assert {text.get_text() for text in ax.texts} == {"1", "2"}
+    assert ax.figure.axes[-1].get_ylabel() == "mean of f: y"
+    # The map: what is predicted at the point of least norm.
+    [(across, up, table)] = drawn
+    axes_of_R = np.linalg.lstsq(X, u, rcond=None)[0].T
+    for i, j in ((0, 0), (7, 20), (39, 3)):
+        x = 10 * np.linalg.pinv(axes_of_R) @ [across[i], up[j]]
+        assert table[j, i] == pytest.approx(float(pma.predict(plane_fit, x[None]).f_mean[0]))
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5])
 def test_no_rotation_changes_a_picture(plane_fit, seed):
     other = turned(plane_fit, seed)
     assert not np.allclose(plane_fit.point["R"], other.point["R"])
-    u, v = (np.asarray(plots.plot_embedding(fit).collections[0].get_offsets()) for fit in (plane_fit, other))
+    u, v = (scattered(plots.plot_embedding(fit), "data").get_offsets() for fit in (plane_fit, other))
     assert_allclose(u, v, atol=1e-9)
 
 
@@ -528,11 +483,11 @@ def test_one_component_is_drawn_against_y():
     R = R * np.sign(R[0, np.abs(R).argmax()])
     assert_allclose(u, X @ R[0])
     assert_array_equal(y, fit.gpm.y)
-    for label in ("data", "MGP mean"):
+    for label in ("data", "mean of f"):
         assert_allclose(line(ax, label), line(other, label))
 
-    grid, mean = line(ax, "MGP mean")
-    assert_allclose(grid[[0, -1]], [u.min(), u.max()])
+    grid, mean = line(ax, "mean of f")
+    assert_allclose(grid[[0, -1]], [u.min() - np.ptp(u) / 10, u.max() + np.ptp(u) / 10])
     # The mean depends on u only. The error of interpolation is h²/8 |f''|, some 1e-4 at 200 points.
     assert_allclose(np.interp(u, grid, mean), pma.predict(fit, fit.X).f_mean, atol=1e-3)
     _, (low, high) = band(ax.collections[0])
@@ -545,16 +500,14 @@ def test_one_component_is_drawn_against_y():
 
 def test_other_points_in_the_plane(plane_fit):
     new = RNG.uniform(-10, 10, size=(7, 4))
-    grey = plots.plot_embedding(plane_fit, X=new)
-    assert len(grey.collections[0].get_offsets()) == 7
-    assert len(grey.figure.axes) == 1
+    assert len(line(plots.plot_embedding(plane_fit, X=new), "points")[0]) == 7
     coloured = plots.plot_embedding(plane_fit, X=new, y=np.arange(7.0), highlight=np.arange(7) > 4)
-    assert len(coloured.collections[1].get_offsets()) == 2
+    assert len(scattered(coloured, "asked").get_offsets()) == 2
 
 
 def test_relevance_of_an_embedding(plane_fit):
     """Norms of the columns of drawn embeddings; input 3 matters least."""
-    _, median = line(plots.plot_relevance(plane_fit, draws=200, random_seed=4), "median")
+    _, median = line(plots.plot_relevance(plane_fit, draws=200, random_seed=4), "median and 89 % interval")
     norms = np.linalg.norm(plane_fit.gpm.embeddings(plane_fit.draw(200, 4)), axis=1)
     assert_allclose(median, np.median(norms, axis=0))
     assert median.argmin() == 3
@@ -566,7 +519,7 @@ def test_relevance_of_lengthscales(ard_fit):
     drawn = ard_fit.gpm.unflatten(ard_fit.draw(200, 4))
     slope = drawn["mean_slope"] / np.exp(drawn["log_outputscale"])[:, None]
     expected = np.sqrt(np.exp(-2 * drawn["log_lengthscale"]) + slope**2)
-    assert_allclose(line(ax, "median")[1], np.median(expected, axis=0))
+    assert_allclose(line(ax, "median and 89 % interval")[1], np.median(expected, axis=0))
     assert [text.get_text() for text in ax.get_xticklabels()] == NAMES
     ax = plots.plot_relevance(ard_fit, labels=["a", "b", "c", "d"])
     assert ax.get_xticklabels()[3].get_text() == "d"
@@ -590,63 +543,24 @@ def test_relevance_over_wavelengths():
     # Consecutive integers only number the inputs, which have no order: points, not a curve.
     for first in (0, 1, 850):
         ax = plots.plot_relevance(fit, draws=50, labels=range(first, first + 30))
-        assert_array_equal(line(ax, "median")[0], np.arange(first, first + 30))
+        assert_array_equal(line(ax, "median and 89 % interval")[0], np.arange(first, first + 30))
         assert ax.lines[0].get_linestyle() == "None"
     ax = plots.plot_relevance(fit, draws=50, labels=range(850, 1150, 10))
     assert ax.lines[0].get_linestyle() == "-"
-    for labels in (list(range(1, 31)), [f"sensor {i}" for i in range(30)]):
-        ax = plots.plot_relevance(fit, draws=50, labels=labels)
-        at = line(ax, "median")[0]
-        for limits in ((at[0] - 0.5, at[-1] + 0.5), (at[3] - 0.1, at[6] + 0.1)):
-            ax.set_xlim(limits)
-            ax.figure.canvas.draw()
-            ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
-            shown = {x: text.get_text() for x, text in ticks if limits[0] <= x <= limits[1]}
-            assert len(shown) > 2
-            assert all(text == str(labels[int(x - at[0])]) for x, text in shown.items())
+    ax = plots.plot_relevance(fit, draws=50, labels=[f"sensor {i}" for i in range(30)])
+    assert [text.get_text() for text in ax.get_xticklabels()][:2] == ["sensor 0", "sensor 2"]
 
 
 @pytest.mark.parametrize("layout", [None, "constrained"])
-def test_legends_of_narrow_axes_stay_in_the_figure(plane_fit, layout):
-    figure, axes = plt.subplots(1, 4, figsize=(9, 3), layout=layout)
-    for ax in axes:
-        plots.plot_subspace_angles(plane_fit, np.eye(4)[3:], draws=50, ax=ax)
-    figure.canvas.draw()
-    for ax in axes:
-        box = ax.get_legend().get_window_extent()
-        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
-        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
-
-
-def test_a_common_power_of_ten_stays_out_of_the_legend():
-    x = np.linspace(0, 1, 6)
-    gpm = pma.ard_gp(x[:, None], 1e7 * np.sin(6 * x), y_scale="standardize")
-    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
-    ax = plots.plot_predictions(fit)
-    ax.figure.canvas.draw()
-    power = ax.yaxis.get_offset_text()
-    assert power.get_text() == "1e7"
-    assert power.get_window_extent().x1 <= ax.get_legend().get_window_extent().x0
-
-
-@pytest.mark.parametrize("loc", ["left", "center", "right"])
-@pytest.mark.parametrize("comes_first", [True, False])
-def test_titles_stand_above_legends(plane_fit, loc, comes_first, tmp_path):
-    """Set before or after, and in a file of another resolution; without the legend, right above the frame."""
-    fig, ax = plt.subplots(layout="constrained")
-    if comes_first:
-        ax.set_title("title", loc=loc)
-    plots.plot_embedding(plane_fit, highlight=[0], ax=ax)
-    if not comes_first:
-        ax.set_title("title", loc=loc)
-    [title] = [text for text in ax.get_children() if getattr(text, "get_text", str)() == "title"]
-    fig.savefig(tmp_path / "plane.png", dpi=220)
+def test_a_legend_is_inside_the_figure_and_below_titles(curve_fit, layout):
+    fig, ax = plt.subplots(layout=layout)
+    ax.set_title("title")
+    plots.plot_predictions(curve_fit, highlight=[0], ax=ax)
     fig.draw_without_rendering()
-    height = ax.get_legend().get_window_extent().y1
-    assert 0 <= title.get_window_extent().y0 - height < 15
-    ax.get_legend().remove()
-    fig.draw_without_rendering()
-    assert 0 <= title.get_window_extent().y0 - ax.bbox.y1 < 15
+    legend, frame = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert not ax.title.get_window_extent().overlaps(legend)
+    assert fig.bbox.y0 <= legend.y0
+    assert legend.y1 < (frame.y1 if layout is None else frame.y0)
 
 
 def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
@@ -654,7 +568,7 @@ def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
     missing = np.linalg.svd(plane_fit.point["R"])[2][2:]
     ax = plots.plot_subspace_angles(plane_fit, missing, draws=50)
     ax.figure.canvas.draw()
-    assert line(ax, "median")[1].max() > 80
+    assert line(ax, "median and 89 % interval")[1].max() > 80
     assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
 
 
@@ -665,117 +579,39 @@ def test_rounding_errors_of_an_angle_are_not_shown(plane_fit):
     assert not any("e-" in text.get_text() for text in ax.texts)
 
 
-def dimensions(evidence, doubtful=False, evidence_is_poor=False):
-    """What embedding_dimension would return for d = 1, 2, ..."""
-    weight, nothing = np.exp(evidence), np.zeros(len(evidence), bool)
-    columns = {
-        "log_evidence": evidence,
-        "probability": weight / weight.sum(),
-        "doubtful": nothing | doubtful,
-        "evidence_is_poor": nothing | evidence_is_poor,
-    }
-    d = np.arange(1, len(evidence) + 1)
-    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, coords={"n_components": d})
-    return pma.search.EmbeddingDimension({}, table)
+def place_of(ax, label):
+    return np.transpose(line(ax, label))
 
 
-@pytest.mark.parametrize("evidence", [[-30, 0, -3], [-0.3, 0, -0.5], [0], [-4000, -300, -1, 0]])
-def test_evidences_fill_their_panel(evidence):
-    evidence = np.array(evidence, float)
-    ax = plots.plot_embedding_dimension(dimensions(evidence, doubtful=evidence < -1))
-    ax.figure.canvas.draw()
-    low, zero, high = (ax.transData.transform((1, y))[1] for y in (ax.get_ylim()[0], 0, ax.get_ylim()[1]))
-    assert (high - zero) < 0.15 * (high - low)
-    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
+def test_a_learner_rings_what_was_asked_and_told_and_no_other_point():
+    learner = pma.Learner(pma.ard_gp(X[:9, :2], Y[:9]), pool=X[:, :2], criterion="random", random_seed=1)
+    learner.tell(X[10, :2], Y[10])
+    assert not [part for part in plots.plot(learner)[0].collections if part.get_label() == "asked"]
+    first, second = learner.ask(2)
+    learner.tell(second, 0.3)
+    ax, _ = plots.plot(learner)
+    assert_array_equal(scattered(ax, "asked").get_offsets(), [second])
+    assert_array_equal(place_of(ax, "pending"), [first])
+    assert len(scattered(ax, "data").get_offsets()) == 11
+    # In a slice a pending point has no height.
+    assert_array_equal(line(plots.plot(learner, input=1), "pending")[0], first[1:])
+    assert not [
+        part for part in plots.plot(learner, X=learner.X, y=learner.y)[0].collections if part.get_label() == "asked"
+    ]
 
 
-@pytest.mark.parametrize("evidence", [[0.0, -2.64], [0.0, -9.0], [0.0, -1.4, -5.0]])
-def test_a_few_nats_can_be_read_off_the_ticks(evidence):
-    """Straight lines between the ticks give the evidence back."""
-    evidence = np.array(evidence)
-    ax = plots.plot_embedding_dimension(dimensions(evidence))
-    ticks = np.sort(ax.get_yticks())
-    places = ax.transData.transform(np.column_stack([np.ones_like(ticks), ticks]))[:, 1]
-    points = ax.transData.transform(np.column_stack([np.ones_like(evidence), evidence]))[:, 1]
-    line = np.polynomial.Polynomial.fit(places, ticks, 1)
-    assert_allclose(line(points), evidence, atol=1e-6)
-    # None lies much below the lowest tick, and the ticks are more than two.
-    assert len(ticks) > 2
-    assert evidence.min() > 1.9 * ticks.min()
-
-
-def test_poor_evidences_are_hollow():
-    ax = plots.plot_embedding_dimension(dimensions(np.array([0.0, -1, -2]), evidence_is_poor=np.array([0, 1, 0]) > 0))
-    full, hollow = ax.lines[1:]
-    assert_array_equal(hollow.get_xdata(), [2])
-    assert hollow.get_markerfacecolor() == "white"
-    assert_array_equal(full.get_xdata(), [1, 3])
-
-
-def curves():
-    values = np.random.default_rng(2).lognormal(size=(5, 3, 4))
-    return xr.Dataset(
-        {"rmse": (("split", "method", "n"), values, {"units": "mm"}), "nll": (("split", "method", "n"), -values)},
-        coords={"method": ["ours", "random", "grid"], "n": [5, 10, 15, 20]},
-    )
-
-
-def test_learning_curves():
-    data = curves()
-    ax = plots.plot_learning_curves(data, metric="rmse", reference={"floor": 0.1}, log=True)
-    for i, method in enumerate(data.method.to_numpy()):
-        n, middle = line(ax, method)
-        part = data.rmse.isel(method=i)
-        assert_array_equal(n, data.n)
-        assert_allclose(middle, part.median("split"))
-        _, (low, high) = band(ax.collections[i])
-        assert_allclose(low, part.quantile(0.25, "split"))
-        assert_allclose(high, part.quantile(0.75, "split"))
-    assert {text.get_text() for text in ax.texts} == {"ours", "random", "grid", "floor"}
-    assert (ax.get_ylabel(), ax.get_yscale()) == ("rmse (mm)", "log")
-
-
-def test_curves_without_names_are_all_drawn():
-    ax = plots.plot_learning_curves(curves().rmse.drop_vars("method"))
-    assert {text.get_text() for text in ax.texts} == {"0", "1", "2"}
-
-
-def test_one_curve_alone():
-    data = curves().nll.isel(split=0, method=0, drop=True)
-    ax = plots.plot_learning_curves(data)
-    assert_array_equal(ax.lines[0].get_ydata(), data)
-    assert not ax.collections
-
-
-@pytest.mark.parametrize("scale", ["linear", "log"])
-def test_labels_at_line_ends_do_not_overlap(scale):
-    """Three lines that end at the same place, also when the scale is changed afterwards."""
-    data = xr.DataArray(
-        np.array([[3, 1.0], [2, 1.0], [5, 1.001]]),
-        dims=("method", "n"),
-        coords={"method": ["a", "b", "c"], "n": [1, 2]},
-    )
-    ax = plots.plot_learning_curves(data)
-    ax.set_yscale(scale)
-    ax.figure.canvas.draw()
-    boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
-    assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
-
-
-def test_a_learner_numbers_what_it_asked(plane_fit):
-    gpm = pma.embedding_gp(X[:20], Y[:20], n_components=2)
-    learner = pma.active.Learner(gpm, pool=X)
-    learner.tell(X[20:22], Y[20:22])
-    ax = pma.plots.plot(learner)
-    u, rings = (np.asarray(collection.get_offsets()) for collection in ax.collections)
-    assert_array_equal(rings, u[20:22])
-    assert len(pma.plots.plot(learner, X=X).collections) == 1
-    gpm = pma.ard_gp(X[:5, :1], Y[:5])
-    learner = pma.active.Learner(gpm, pool=X[:, :1])
-    ax = pma.plots.plot(learner)
-    assert not ax.texts
-    learner.tell(X[7, :1], Y[7])
-    assert_array_equal(pma.plots.plot(learner).collections[1].get_offsets(), [[X[7, 0], Y[7]]])
+def test_a_learner_of_an_embedding_shows_its_points_in_the_plane():
+    learner = pma.Learner(pma.embedding_gp(X[:20], Y[:20], n_components=2), pool=X, random_seed=1)
+    x, pending = learner.ask(), learner.ask()
+    learner.tell(x, 0.3)
+    ax = plots.plot(learner)
+    u = np.asarray(scattered(ax, "data").get_offsets())
+    assert_array_equal(scattered(ax, "asked").get_offsets(), u[20:])
+    weights = np.linalg.lstsq(learner.gpm.x_map(learner.X), u, rcond=None)[0]
+    places = learner.gpm.x_map(pending) @ weights
+    assert_allclose(place_of(ax, "pending"), places, atol=1e-9)
+    for low, high, u in zip(*np.transpose([ax.get_xlim(), ax.get_ylim()]), places[0], strict=True):
+        assert low < u < high
 
 
 def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
@@ -792,7 +628,7 @@ def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
         plots.plot_predictions(fit, trace=fit.to_datatree(5))
 
 
-@pytest.mark.parametrize("name", ["plot_embedding", "plot_parameters", "plot_predictions", "plot_relevance"])
+@pytest.mark.parametrize("name", ["plot_embedding", "plot_predictions", "plot_relevance"])
 def test_wrong_objects_are_refused(name):
     with pytest.raises(TypeError, match=f"{name} takes a fit of one model .*got GPModel"):
         getattr(plots, name)(pma.ard_gp(X, Y))
@@ -815,19 +651,13 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
         (lambda: plots.plot_map(field_fit, axes=plt.subplots(3)[1]), "needs 2 Axes"),
         (lambda: plots.plot_embedding(curve_fit), "no embedding"),
         (lambda: plots.plot_embedding(plane_fit, y=Y), "both X and y"),
+        (lambda: plots.plot_embedding(plane_fit, limits=[(0, 1)]), "limits must be two pairs"),
         (lambda: plots.plot_relevance(plane_fit, labels=["a"]), "must name the 4 inputs; got 1"),
         (lambda: plots.plot_relevance(curve_fit, var_name="ls"), "a variable 'ls' with one entry"),
-        (lambda: plots.plot_parameters(curve_fit, var_names=["ls"]), "Laplace has no ls"),
-        (lambda: plots.plot_parameters(curve_fit, trace=xr.DataTree()), "group 'posterior'"),
-        (lambda: plots.plot_parameters(curve_fit, trace=draws_trace(["a"])), "MCMC has no lengthscale, outputscale"),
-        (lambda: plots.plot_learning_curves(curves()), "metric must be one of nll, rmse"),
-        (lambda: plots.plot_learning_curves(curves().rmse.rename(n="x")), "dims method, split and n"),
     ]
     for call, message in cases:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="got list"):
-        plots.plot_learning_curves([1, 2])
 
 
 # The point is no mode; only its embedding matters here.
@@ -891,7 +721,7 @@ def test_components_of_several_inputs_are_points():
         inputs, np.sin(6 * inputs) @ [1.0, 2.0], "SE[0] + SE[1]", x_scale="unit", y_scale="standardize"
     )
     result = decompose(pma.fit_laplace(gpm, **QUICK))
-    axes = plots.plot(result, input=1, data=False)
+    axes = plots.plot(result, input=1)
     points = axes[1].lines[0]
     assert_allclose(points.get_xdata(), np.sort(inputs[:, 1]))
     assert points.get_linestyle() == "None"
@@ -916,20 +746,32 @@ def model_table():
     return xr.Dataset({k: ("model", v) for k, v in columns.items()}, coords={"model": names})
 
 
-def test_a_search_is_shown_over_its_levels_with_the_way_to_the_best():
-    fits = {name: object() for name in ("SE", "PER + SE", "PER * SE", "PER")}
-    result = pma.search.StructureSearch(model_table(), fits, "evidence", "depth 2 reached")
-    ax = plots.plot(result)
-    shown = {tuple(point) for artist in ax.lines if artist.get_marker() == "o" for point in artist.get_xydata()}
-    assert shown == {(1, -50), (2, 0), (2, -1), (1, -15)}
-    [way] = [artist for artist in ax.lines if artist.get_color() == plots.VERMILION]
-    assert_array_equal(way.get_xydata(), [[1, -15], [2, 0]])
-    assert [text.get_text() for text in ax.texts] == ["PER", "PER + SE"]
-    # A fit without a finite evidence has no place.
-    table = model_table()
-    table.log_evidence[2] = -np.inf
-    ax = plots.plot_structure_search(pma.search.StructureSearch(table, fits, "evidence", "depth 2 reached"))
-    assert {y for artist in ax.lines if artist.get_marker() == "o" for y in artist.get_ydata()} == {-50, 0, -15}
+def test_a_search_is_shown_by_the_evidences_of_its_kernels():
+    """Those of the logarithm of y, if the search went on with it."""
+    search = pma.search.StructureSearch(model_table(), {}, "evidence", "depth 2 reached")
+    assert len(plots.plot(search, n=2).get_yticklabels()) == 2
+    of_few = pma.search.StructureSearch(model_table().isel(model=slice(2)), {}, "evidence", "", logarithm=search)
+    assert len(plots.plot(of_few).get_yticklabels()) == 4
+
+
+def hollow(ax):
+    """Places of hollow dots."""
+    dots = ax.collections[-1]
+    return dots.get_offsets()[(dots.get_facecolors() == 1).all(1), 0]
+
+
+def test_dimensions_are_shown_by_their_evidences_hollow_where_poor():
+    evidence = np.array([0.0, -1.0, -2.0])
+    columns = {
+        "log_evidence": evidence,
+        "probability": np.exp(evidence) / np.exp(evidence).sum(),
+        "doubtful": np.array([False, False, True]),
+        "evidence_is_poor": np.array([False, True, False]),
+    }
+    table = xr.Dataset({k: ("n_components", v) for k, v in columns.items()}, {"n_components": [1, 2, 3]})
+    ax = plots.plot(pma.search.EmbeddingDimension({}, table))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1 component", "2 components", "3 components"]
+    assert_array_equal(hollow(ax), [-1, -2])
 
 
 def test_evidences_are_sorted_with_their_probabilities():
@@ -937,8 +779,7 @@ def test_evidences_are_sorted_with_their_probabilities():
         ax = plots.plot_evidence(source)
         assert [label.get_text() for label in ax.get_yticklabels()] == ["PER + SE", "PER * SE", "PER", "SE"]
         assert [text.get_text() for text in ax.texts][:4] == ["0.73", "0.27", "< 0.01", "< 0.01"]
-        hollow = [artist for artist in ax.lines if artist.get_markerfacecolor() == "white"]
-        assert_array_equal(hollow[0].get_xdata(), [-1])
+        assert_array_equal(hollow(ax), [-1])
     assert len(plots.plot_evidence(model_table(), n=2).get_yticklabels()) == 2
 
 
@@ -962,15 +803,15 @@ def test_model_posterior_is_drawn_over_the_run():
         coords={"n_observations": np.arange(5, 11), "model": [f"m{i}" for i in range(7)]},
     )
     worst = history.max("n_observations").idxmin().item()
-    ax = plots.plot_model_posterior(history, n_models=3, highlight=[worst])
-    n, shown = line(ax, worst)
+    ax = plots.plot_model_posterior(history, n_models=3)
+    best = history.max("n_observations").idxmax().item()
+    n, shown = line(ax, best)
     assert_array_equal(n, np.arange(5, 11))
-    assert_array_equal(shown, history.sel(model=worst))
+    assert_array_equal(shown, history.sel(model=best))
     assert len(ax.lines) == 7
-    named = {text.get_text() for text in ax.texts}
+    named = set(ax.get_legend_handles_labels()[1])
     assert len(named) == 3
-    assert worst in named
-    assert history.max("n_observations").idxmax().item() in named
+    assert worst not in named
 
 
 def test_the_first_model_posterior_of_a_run_counts_whole_observations():
@@ -985,10 +826,9 @@ def test_the_first_model_posterior_of_a_run_counts_whole_observations():
 def test_a_relevance_is_drawn_as_it_is(ard_fit):
     found = pma.relevance(ard_fit, draws=50, random_seed=0, ci_prob=0.5)
     ax = plots.plot(found)
-    assert_array_equal(line(ax, "median")[1], found.loading.sel(summary="median"))
+    assert_array_equal(line(ax, "median and 50 % interval")[1], found.loading.sel(summary="median"))
     assert [text.get_text() for text in ax.get_xticklabels()] == NAMES
-    [bars] = [part for part in ax.collections if part.get_label() == "50 % interval"]
-    ends = [segment[:, 1] for segment in bars.get_segments()]
+    ends = [segment[:, 1] for segment in ax.collections[0].get_segments()]
     assert_array_equal(ends, found.loading.sel(summary=["lower", "upper"]).transpose("input", "summary"))
 
 
@@ -1011,7 +851,6 @@ def test_plot_names_the_function_for_other_tables(curve_fit, plane_fit, parts):
         (pma.subspace_angles(plane_fit, draws=10), r"plot_subspace_angles\(fit\)"),
         (pma.active.bald(curve_fit, x), "plot_utility"),
         (pma.active.model_posterior([curve_fit]), "plot_evidence"),
-        (curves(), "plot_learning_curves"),
         (parts.components, "the Decomposition itself"),
         (curve_fit.gpm, "no picture of GPModel; plot takes .*DataTree.* and what relevance or sobol_indices returns"),
     ]
@@ -1054,7 +893,6 @@ def test_residuals_are_counted(parts):
 def test_wrong_objects_of_kernel_plots_are_refused(parts):
     for call, message in [
         (lambda: plots.plot_decomposition(parts.fit), "takes the result of decompose; got LaplaceFit"),
-        (lambda: plots.plot_structure_search({}), "takes the result of compositional_kernel_search; got dict"),
         (lambda: plots.plot_evidence({}), "takes what model_posterior returns; got dict"),
         (lambda: plots.plot_model_posterior([0.5]), "xarray DataArray over n_observations and model; got list"),
     ]:
@@ -1066,7 +904,6 @@ def test_wrong_objects_of_kernel_plots_are_refused(parts):
         (lambda: plots.plot_evidence(model_table()[["log_evidence", "bic"]]), "got log_evidence, bic over model"),
         (lambda: plots.plot_evidence(model_table().rename(model="d")), "n_parameters over d"),
         (lambda: plots.plot_model_posterior(history.rename(model="kernel")), "dims n_observations and model"),
-        (lambda: plots.plot_model_posterior(history, highlight=["RQ"]), r"among SE; got \['RQ'\]"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

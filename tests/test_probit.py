@@ -14,7 +14,6 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import multivariate_normal, norm
 
 import pymc_active as pma
-from pymc_active import plots
 from pymc_active.active import bald_from_trace, bald_probit
 from pymc_active.classification.bald import expected_entropy
 from pymc_active.classification.latent import LatentEP, LatentMode
@@ -409,48 +408,12 @@ def test_probabilities_beside_a_sharp_change_are_those_of_nuts():
     assert_allclose(fit.predict(x[[5, 20]]).probability, [0.0122, 0.9686], atol=0.02)
 
 
-# Pictures.
-
-
-def test_curve_is_the_prediction(fit):
-    ax = pma.plots.plot(fit, inputs=[0], n_points=50)
-    x, p = ax.lines[0].get_data()
-    grid = np.column_stack([x, np.full(50, np.median(fit.X[:, 1]))])
-    assert_allclose(p, fit.predict(grid).probability, atol=1e-12)
-    yes = next(line for line in ax.lines if line.get_label() == "yes")
-    assert_array_equal(yes.get_xdata(), fit.X[fit.labels, 0])
-    assert yes.get_alpha() < 1
-    # The band: so much of the mixture of Gaussians is below.
-    band = ax.collections[0].get_paths()[0].vertices
-    means, variances = fit.latent(grid[[20]])
-    edges = band[np.isclose(band[:, 0], x[20]), 1]
-    shares = [ndtr((norm.ppf(edge) - means) / np.sqrt(variances)).mean() for edge in (edges.min(), edges.max())]
-    assert_allclose(shares, [0.055, 0.945], atol=1e-6)
-
-
-def test_repeated_points_are_circles_at_their_share():
-    x = np.repeat([0.0, 0.5, 1.0], [10, 5, 1])[:, None]
-    labels = np.r_[np.arange(10) < 3, np.arange(5) < 4, True]
-    fit = pma.fit_probit(pma.probit_gp(x, labels, bounds=[(0, 1)]), random_seed=1, progressbar=False)
-    ax = pma.plots.plot(fit, n_points=20)
-    [circles] = [c for c in ax.collections if c.get_label() == "share of yes"]
-    assert_allclose(circles.get_offsets(), [[0, 0.3], [0.5, 0.8]])
-    assert circles.get_sizes()[0] == pytest.approx(2 * circles.get_sizes()[1])
-    assert [len(line.get_xdata()) for line in ax.lines if line.get_label() == "yes"] == [1]
-
-
-def test_map_shows_both_inputs_and_all_labels(fit):
-    ax = pma.plots.plot(fit, n_points=12)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("input 0", "input 1")
-    assert sum(len(line.get_xdata()) for line in ax.lines if line.get_label() in ("yes", "no")) == 12
-    ax = pma.plots.plot(fit, inputs=1, n_points=12)
-    assert ax.get_xlabel() == "input 1"
-    assert ax.get_title(loc="left").startswith("slice at input 0 = ")
-    for inputs, message in (([5], "or a position"), ([0, 0], "different"), ([], "one or two")):
-        with pytest.raises(ValueError, match=message):
-            pma.plots.plot(fit, inputs=inputs)
-    with pytest.raises(TypeError, match="ProbitFit"):
-        plots.plot_probability(fit.gp)
+def test_quantiles_are_those_of_the_mixture_of_gaussians(fit):
+    x = np.linspace(fit.X.min(), fit.X.max(), 5)[:, None] + np.zeros(2)
+    edges, (means, variances) = fit.predict(x, quantiles=(0.055, 0.945)).probability_quantile, fit.latent(x)
+    for edge, share in zip(edges.to_numpy(), (0.055, 0.945), strict=True):
+        below = ndtr((norm.ppf(edge) - means) / np.sqrt(variances)).mean(0)
+        assert_allclose(below, share, atol=1e-6)
 
 
 # Bad input.

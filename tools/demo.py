@@ -124,14 +124,19 @@ def main(folder: str | Path = "demo_output", n_splits: int = 4, n_asks: int = 40
 
 
 def curves_figure(results: xr.Dataset) -> Any:
-    """RMSE, NLL and coverage against the number of assays, as a matplotlib figure."""
+    """RMSE, NLL and coverage against the number of assays, medians and quartiles, as a matplotlib figure."""
     axes = new_grid((1, 3), (13, 4))[0]
     labels = "RMSE (% fat)", "negative log likelihood (nats)", "share inside the 90 % interval"
     for ax, metric, label in zip(axes, METRICS, labels, strict=True):
-        reference = 0.9 if metric == "coverage" else None
-        plots.plot_learning_curves(results, metric=metric, log=metric == "rmse", reference=reference, ax=ax)
+        curves = results[metric].quantile([0.25, 0.5, 0.75], "split").transpose("method", "quantile", "n").to_numpy()
+        for method, (low, middle, high) in zip(results.method.to_numpy(), curves, strict=True):
+            ax.fill_between(results.n, low, high, alpha=0.15, lw=0)
+            ax.plot(results.n, middle, "o-", ms=3, label=method)
         ax.set(xlabel="assays", ylabel=label)
+    axes[0].set_yscale("log")
+    axes[-1].axhline(0.9, ls="--", color="0.5", zorder=0)
     axes[-1].set_ylim(0.5, 1)
+    axes[0].legend(frameon=False)
     return axes[0].figure
 
 

@@ -26,11 +26,12 @@ type Score = Callable[[np.ndarray], np.ndarray]
 
 
 class Choice(NamedTuple):
-    """A point to measure, its row in the pool (-1 in a box), and its score."""
+    """A point to measure, its row in the pool (-1 in a box), its score, and whether the learner has asked for it."""
 
     x: np.ndarray
     row: int
     score: float
+    is_asked: bool = False
 
 
 class Candidates(Protocol):

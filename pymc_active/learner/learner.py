@@ -238,6 +238,11 @@ class Learner(Summarized):
         return self._ledger.candidates.domain
 
     @property
+    def limits(self) -> np.ndarray:
+        """Smallest and largest value of each input among the candidates, (2, D)."""
+        return np.array(self._ledger.candidates.limits)
+
+    @property
     def gpm(self) -> GPModel:
         """The model; of several, the most probable one."""
         return self.models[ONLY] if len(self.models) == 1 else self.fit.gpm
@@ -576,8 +581,8 @@ class Learner(Summarized):
         """The groups of :meth:`Fit.to_datatree` (of the most probable of several models), and ``design``.
 
         The latter has, over ``step``, points told (``x``, ``y``), their ``pool_row`` (-1 outside), ``label``, ``score``
-        when asked. After failures also ``failures``, the same without ``y``; with several models ``models``, their
-        probabilities now and at each fit; with ``verify`` also :attr:`verification`.
+        when asked, and whether they were ``asked`` for. After failures also ``failures``, the same without ``y``; with
+        several models ``models``, their probabilities now and at each fit; with ``verify`` also :attr:`verification`.
         """
         fit = self.fit.best if isinstance(self.fit, ModelAverage) else self.fit
         tree = fit.to_datatree(draws=draws, random_seed=self.random_seed)

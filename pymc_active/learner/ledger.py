@@ -195,7 +195,7 @@ class Ledger:
 
     def ask(self, *choices: Choice) -> Self:
         """Add pending points."""
-        return replace(self, pending=(*self.pending, *choices))
+        return replace(self, pending=(*self.pending, *(choice._replace(is_asked=True) for choice in choices)))
 
     def tell(self, X: np.ndarray, positions: Sequence[int | None], failed: np.ndarray) -> Self:
         """Add points (k, D), the position of the pending point each answers (None: not asked for), which ``failed``."""
@@ -243,7 +243,7 @@ class Ledger:
         return self.table([*self.told, *missing], "step").assign(y=("step", y))
 
     def table(self, choices: Sequence[Choice], dim: str) -> xr.Dataset:
-        """Choices over a dimension: their ``x``, ``pool_row`` (-1 outside), ``label`` and ``score`` when asked."""
+        """Choices over a dimension: ``x``, ``pool_row`` (-1 outside), ``label``, ``score`` when asked, if ``asked``."""
         rows = np.array([choice.row for choice in choices], int)
         called = zip(rows, self.candidates.labels_of(rows), strict=True)
         labels = [str(label) if row >= 0 else "" for row, label in called]
@@ -253,6 +253,7 @@ class Ledger:
                 "pool_row": (dim, rows),
                 "label": (dim, np.array(labels, dtype=str)),
                 "score": (dim, np.array([choice.score for choice in choices], float)),
+                "asked": (dim, np.array([choice.is_asked for choice in choices], bool)),
             }
         )
 

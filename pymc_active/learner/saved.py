@@ -337,8 +337,8 @@ def _check_rows(group: xr.Dataset, candidates: LazyPool) -> None:
 
 
 def _choices(group: xr.Dataset) -> tuple[Choice, ...]:
-    columns = (group[name].to_numpy() for name in ("x", "pool_row", "score"))
-    return tuple(Choice(np.array(x, float), int(row), float(score)) for x, row, score in zip(*columns, strict=True))
+    columns = (group[name].to_numpy() for name in ("x", "pool_row", "score", "asked"))
+    return tuple(Choice(np.array(x, float), int(i), float(s), bool(a)) for x, i, s, a in zip(*columns, strict=True))
 
 
 def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:

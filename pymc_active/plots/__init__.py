@@ -6,8 +6,7 @@ Colours are those of Okabe and Ito, which colour-blind readers can distinguish. 
 other pictures the same look. These arguments mean the same everywhere:
 
 ax, axes : matplotlib Axes, or an array of them, optional
-    Pictures draw on these, by default on new ones, and return them. ``figsize`` (width, height) is the size of a new
-    figure in inches.
+    Pictures draw on these, by default on new ones, and return them. ``ax.figure.set_size_inches`` sets the size.
 input : int or label
     The input along the x axis, by position or by name.
 X, y : array_like, shapes (m, D) and (m,), optional
@@ -20,26 +19,21 @@ draws, random_seed : int, and int or Generator
 
 from pymc_active.plots.any_result import plot
 from pymc_active.plots.checks import plot_check
-from pymc_active.plots.classification import plot_probability
-from pymc_active.plots.curves import plot_learning_curves
 from pymc_active.plots.embeddings import (
     plot_embedding,
-    plot_embedding_dimension,
     plot_loadings,
     plot_relevance,
     plot_sobol_indices,
     plot_subspace_angles,
 )
-from pymc_active.plots.hierarchy import plot_active_inputs, plot_search_tree
+from pymc_active.plots.hierarchy import plot_active_inputs
 from pymc_active.plots.kernels import (
     plot_decomposition,
     plot_evidence,
     plot_model_posterior,
-    plot_structure_search,
 )
 from pymc_active.plots.maps import plot_map
 from pymc_active.plots.optimum import plot_optimum
-from pymc_active.plots.parameters import plot_parameters
 from pymc_active.plots.predictions import plot_predictions
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PINK, STYLE, VERMILION  # noqa: F401 (for users)
 from pymc_active.plots.utility import plot_utility
@@ -50,20 +44,14 @@ __all__ = [
     "plot_check",
     "plot_decomposition",
     "plot_embedding",
-    "plot_embedding_dimension",
     "plot_evidence",
-    "plot_learning_curves",
     "plot_loadings",
     "plot_map",
     "plot_model_posterior",
     "plot_optimum",
-    "plot_parameters",
     "plot_predictions",
-    "plot_probability",
     "plot_relevance",
-    "plot_search_tree",
     "plot_sobol_indices",
-    "plot_structure_search",
     "plot_subspace_angles",
     "plot_utility",
 ]

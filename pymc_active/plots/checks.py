@@ -11,16 +11,11 @@ import xarray as xr
 
 from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION, PARETO_GOOD, RHAT_GOOD, RHAT_USABLE
 from pymc_active.laplace.draws.importance import PARETO_LIMIT
-from pymc_active.plots.axes import Axes, check_result, log_axis, name_rows, pyplot, read_axes
+from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes, show_legend
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
 from pymc_active.support.arguments import checked
 
-_METRICS = {
-    "skl": "divergence from the reference, function f",
-    "skl_mixture": "divergence from the reference's mixture, function f",
-    "skl_y": "divergence from the reference, observation y",
-}
 # Nats: a mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1.
 _CLOSE = 0.1
 # A panel shows at most this many rows, the worst ones.
@@ -29,76 +24,60 @@ _COLOURS = {"fit": BLUE, "reference": INK}
 
 
 @checked
-def plot_check(
-    tree: xr.DataTree, *, metric: str = "skl", axes: Any = None, figsize: tuple[float, float] | None = None
-) -> np.ndarray:
+def plot_check(tree: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below (in new figures only).
 
-    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median), or another
-    ``metric`` of them, "skl_mixture" or "skl_y"; log evidence of the fit and the reference, with bars of two standard
-    errors, where both are known; of a trace, R-hat by variable; of a LaplaceFit, Pareto k of its draws; with a pool,
-    the true utility of the picks by criterion. Several models: probabilities and evidences, and the picks. Each panel
-    has one of the Axes. The tree comes from :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
+    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median); log evidence
+    of the fit and the reference, with bars of two standard errors, where both are known; of a trace, R-hat by variable;
+    of a LaplaceFit, Pareto k of its draws; with a pool, the true utility of the picks by criterion. Several models:
+    probabilities and evidences, and the picks. Each panel has one of the Axes. The tree comes from
+    :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
     several = "models" in tree.children
-    needed = {"models", "fits"} if several else {"predictions", "evidence"}
-    missing = sorted(needed - set(tree.children))
-    if missing:
+    if missing := sorted(({"models", "fits"} if several else {"predictions", "evidence"}) - set(tree.children)):
         raise ValueError(f"the tree does not come from pma.check: no group {missing[0]!r} in {sorted(tree.children)}")
-    if metric not in _METRICS:
-        raise ValueError(f"metric must be one of {', '.join(sorted(_METRICS))}; got {metric!r}")
-    panels = _of_models(tree) if several else _of_fit(tree, metric)
-    if "decision" in tree.children:
-        panels["decision"] = (lambda ax: _decisions(ax, tree["decision"].to_dataset()), 0.0)
+    panels = _panels(tree, several)
     if axes is None:
-        axes = _new_axes(panels, tree.attrs.get("verdict", ""), figsize)
+        axes = _new_axes([height for *_, height in panels], tree.attrs.get("verdict", ""), "decision" in tree.children)
     axes = read_axes(axes, (len(panels),))
-    for (draw, _), ax in zip(panels.values(), axes, strict=True):
-        draw(ax)
+    for (draw, group, _), ax in zip(panels, axes, strict=True):
+        draw(ax, tree[group].to_dataset())
     return axes
 
 
-def _new_axes(panels: dict[str, tuple[Any, float]], verdict: str, figsize: tuple[float, float] | None) -> list[Axes]:
+def _panels(tree: xr.DataTree, several: bool) -> list[tuple[Any, str, float]]:
+    """Of each panel the function that draws it, the group that it draws, and its height in inches."""
+    panels: list[tuple[Any, str, float]] = []
+    if several:
+        height = 0.75 + 0.3 * tree["models"].sizes["model"]
+        panels += [(_probabilities, "models", height + 0.25), (_evidences, "models", height)]
+    else:
+        panels.append((_divergences, "predictions", 1.0 + 0.36 * tree["predictions"].sizes["approximation"]))
+        if np.isfinite(tree["evidence"]["log_evidence"]).all():
+            panels.append((_evidences, "evidence", 1.0))
+        if "trace_diagnostics" in tree.children:
+            n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
+            panels.append((_rhat, "trace_diagnostics", 0.7 + 0.22 * n_rows))
+        if "laplace" in tree.children:
+            panels.append((_pareto_k, "laplace", 1.0))
+    return [*panels, *([(_decisions, "decision", 0.0)] if "decision" in tree.children else [])]
+
+
+def _new_axes(heights: list[float], verdict: str, decides: bool) -> list[Axes]:
     """Panels below each other, decisions at their right, and the verdict at the bottom."""
-    decides = "decision" in panels
     text = textwrap.fill(verdict, 150 if decides else 90)
-    left = [name for name in panels if name != "decision"]
-    size = (10.4 if decides else 6.4, 1.5 + sum(panels[name][1] for name in left) + 0.15 * text.count("\n"))
-    figure = pyplot().figure(figsize=figsize or size, layout="constrained")
+    left = range(len(heights) - decides)
+    size = (10.4 if decides else 6.4, 1.5 + sum(heights) + 0.15 * text.count("\n"))
+    figure = pyplot().figure(figsize=size, layout="constrained")
     axes = figure.subplot_mosaic(
-        [[name, "decision"] if decides else [name] for name in left],
-        height_ratios=[panels[name][1] for name in left],
+        [[i, len(left)] if decides else [i] for i in left],
+        height_ratios=heights[: len(left)],
         width_ratios=[1.15, 1] if decides else [1],
     )
     if text:
         figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color=INK)
-    return [axes[name] for name in panels]
-
-
-def _of_fit(tree: xr.DataTree, metric: str) -> dict[str, tuple[Any, float]]:
-    """Panels by name: how to draw one, and its height in inches."""
-    height = 1.0 + 0.36 * tree["predictions"].sizes["approximation"]
-    panels: dict[str, tuple[Any, float]] = {
-        "predictions": (lambda ax: _divergences(ax, tree["predictions"].to_dataset(), metric), height)
-    }
-    if np.isfinite(tree["evidence"]["log_evidence"]).all():
-        panels["evidence"] = (lambda ax: _evidences(ax, tree["evidence"].to_dataset()), 1.2)
-    if "trace_diagnostics" in tree.children:
-        n_rows = min(tree["trace_diagnostics"].sizes["variable"], _MOST_ROWS)
-        panels["trace"] = (lambda ax: _rhat(ax, tree["trace_diagnostics"].to_dataset()), 0.7 + 0.22 * n_rows)
-    if "laplace" in tree.children:
-        panels["pareto"] = (lambda ax: _pareto_k(ax, float(tree["laplace"]["pareto_k"])), 1.0)
-    return panels
-
-
-def _of_models(tree: xr.DataTree) -> dict[str, tuple[Any, float]]:
-    models = tree["models"].to_dataset()
-    height = 0.75 + 0.3 * models.sizes["model"]
-    return {
-        "probability": (lambda ax: _probabilities(ax, models), height + 0.25),
-        "evidence": (lambda ax: _evidences_of_models(ax, models), height),
-    }
+    return [axes[i] for i in range(len(heights))]
 
 
 def _rows(ax: Axes, labels: Any, title: str) -> None:
@@ -106,13 +85,8 @@ def _rows(ax: Axes, labels: Any, title: str) -> None:
     ax.set_title(title, loc="left", fontsize=10)
 
 
-def _band_of_evidences(ax: Axes, labels: Any) -> None:
-    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
-    _rows(ax, labels, "Log evidence (band: odds change by less than 2)")
-
-
-def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
-    values = predictions[metric].transpose("approximation", "point")
+def _divergences(ax: Axes, predictions: xr.Dataset) -> None:
+    values = predictions.skl.transpose("approximation", "point")
     methods = [str(method) for method in values.approximation.to_numpy()]
     for i, row in enumerate(values.to_numpy()):
         shown = np.sort(row[row > 0])
@@ -127,20 +101,8 @@ def _divergences(ax: Axes, predictions: xr.Dataset, metric: str) -> None:
     _rows(ax, methods, "Predictions: a dot for each point, a bar at the median")
     ax.set_ylim(len(methods) - 0.5, -0.75)
     ax.axvline(_CLOSE, **LIMIT)
-    # Its ticks depend on what it shows.
-    log_axis(ax, "x")
-    ax.set_xlabel(f"{_METRICS[metric]} ({predictions.attrs.get('units', 'nats')})\ndashed: close")
-
-
-def _evidences(ax: Axes, evidence: xr.Dataset) -> None:
-    names, values = evidence.estimator.to_numpy().tolist(), evidence.log_evidence.to_numpy()
-    bars = 2 * np.nan_to_num(evidence.standard_error.to_numpy())
-    _band_of_evidences(ax, [f"{name}  {value:.2f}" for name, value in zip(names, values, strict=True)])
-    for i, (name, value, bar) in enumerate(zip(names, values - values[-1], bars, strict=True)):
-        ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=_COLOURS[name], capsize=3)
-    ax.set_xlabel("log evidence minus that of the reference (nats)")
-    widest = max(1.0, np.abs(values - values[-1]).max(), bars.max())
-    ax.set_xlim(-1.15 * widest, 1.15 * widest)
+    ax.set_xscale("log")
+    ax.set_xlabel("divergence of f from the reference (nats); dashed: close")
 
 
 def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
@@ -148,10 +110,10 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     worst = diagnostics.isel(variable=np.sort(order))
     rhat, ess = worst.rhat.to_numpy(), worst.ess_bulk.to_numpy()
     for i, (value, size) in enumerate(zip(rhat, ess, strict=True)):
-        good, usable = (GREEN, "o"), (ORANGE, "s")
-        color, marker = good if value <= RHAT_GOOD else usable if value <= RHAT_USABLE else (VERMILION, "X")
+        usable = (ORANGE, "s") if value <= RHAT_USABLE else (VERMILION, "X")
+        color, marker = (GREEN, "o") if value <= RHAT_GOOD else usable
         ax.plot(value, i, marker, ms=6, color=color)
-        note_in_row(ax, f"ESS {size:,.0f}", 1.0, i, offset=(4, 0), fontsize=8.5)
+        note_in_row(ax, f"ESS {size:,.0f}", i, fontsize=8.5)
     for limit in (RHAT_GOOD, RHAT_USABLE):
         ax.axvline(limit, **LIMIT)
     divergences = int(diagnostics.n_divergences)
@@ -161,8 +123,8 @@ def _rhat(ax: Axes, diagnostics: xr.Dataset) -> None:
     ax.set_xlabel(f"R-hat; dashed: good to {RHAT_GOOD}, usable to {RHAT_USABLE}")
 
 
-def _pareto_k(ax: Axes, k: float) -> None:
-    k = k if np.isfinite(k) else 0.0
+def _pareto_k(ax: Axes, laplace: xr.Dataset) -> None:
+    k = float(np.nan_to_num(laplace.pareto_k.item(), posinf=0.0))
     limits = (min(0.0, 1.1 * k), PARETO_GOOD, PARETO_LIMIT, max(1.05, 1.1 * k))
     for (a, b), color in zip(pairwise(limits), (GREEN, ORANGE, VERMILION), strict=True):
         ax.axvspan(a, b, color=color, alpha=0.16, lw=0)
@@ -182,13 +144,11 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
         ax.hlines(i, 0, value, color=color, lw=2.2)
         ax.plot(value, i, "o" if value >= GOOD_DECISION else "s", ms=7, color=color)
         ax.plot(known, i, "|", ms=13, mew=1.6, color=INK)
-        note_in_row(ax, f"{value:.2f}", 1.0, i, offset=(4, 0))
+        note_in_row(ax, f"{value:.2f}", i)
     ax.axvline(GOOD_DECISION, **LIMIT)
     _rows(ax, [name.replace("_", " ") for name in names], "Decisions: what the pick is worth in truth")
     ax.set_xlim(0, 1.03)
-    ax.set_xlabel(
-        f"true utility of the pick / best in the pool\n(dashed: {GOOD_DECISION}; |: two halves of the reference)"
-    )
+    ax.set_xlabel(f"true utility of the pick / best\n(dashed: {GOOD_DECISION}; |: two halves of the reference)")
 
 
 def _probabilities(ax: Axes, models: xr.Dataset) -> None:
@@ -197,16 +157,17 @@ def _probabilities(ax: Axes, models: xr.Dataset) -> None:
         ax.plot(values, np.arange(len(values)) + offset, marker, ms=6, color=color, label=name)
     _rows(ax, models.model.to_numpy(), "Probability of each model, by the fits and by the references")
     ax.set_xlim(-0.03, 1.03)
-    ax.legend(frameon=False, fontsize=8.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    show_legend(ax)
 
 
-def _evidences_of_models(ax: Axes, models: xr.Dataset) -> None:
-    _band_of_evidences(ax, models.model.to_numpy())
-    difference = (models.log_evidence.sel(estimator="fit") - models.log_evidence.sel(estimator="reference")).to_numpy()
-    bars = 2 * np.sqrt(np.nansum(np.square(models.standard_error.to_numpy()), axis=0))
-    for i, (value, bar) in enumerate(zip(difference, bars, strict=True)):
-        if np.isfinite(value):
-            ax.errorbar(value, i, xerr=bar, fmt="o", ms=6, color=BLUE, capsize=3)
-        else:
-            note_in_row(ax, "no evidence of the reference", 0.5, i, ha="center", fontsize=8.5)
+def _evidences(ax: Axes, table: xr.Dataset) -> None:
+    table = table if "model" in table.dims else table.expand_dims(model=["fit"])
+    value, error = (table[name].transpose("estimator", "model") for name in ("log_evidence", "standard_error"))
+    difference = (value.sel(estimator="fit") - value.sel(estimator="reference")).to_numpy()
+    bars = 2 * np.sqrt(np.nansum(np.square(error.to_numpy()), axis=0))
+    ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
+    ax.errorbar(difference, np.arange(len(difference)), xerr=bars, fmt="o", ms=6, color=BLUE, capsize=3)
+    for i in np.flatnonzero(~np.isfinite(difference)):
+        note_in_row(ax, "no evidence", i, fontsize=8.5)
+    _rows(ax, table.model.to_numpy(), "Log evidence (band: odds change by less than 2)")
     ax.set_xlabel("log evidence of the fit minus that of the reference (nats)")

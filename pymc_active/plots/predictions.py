@@ -9,10 +9,11 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.plots.axes import Axes, coordinate_axis, legend_above, new_axes
-from pymc_active.plots.marks import dots
-from pymc_active.plots.measurements import band, box_of, column_of, data_of, name_of, name_slice, ring, steepest_input
-from pymc_active.plots.style import BLUE, CYCLE, INK, VERMILION
+from pymc_active.plots.axes import Axes, new_axes, plain_ticks, show_legend
+from pymc_active.plots.marks import dots, draw_band, ring
+from pymc_active.plots.measurements import band, box_of, column_of, data_of, name_slice, reach_beyond, steepest_input
+from pymc_active.plots.style import CYCLE, INK, VERMILION
+from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.support.arguments import checked
@@ -41,26 +42,14 @@ def plot_predictions(
 ) -> Axes:
     """Data and predictions along one input: what ``predict(fit, grid)`` returns.
 
-    Central 89 % intervals of f or y, the ``target``: a band over the particles of a fit, or of the marginal GP (MGP) of
-    a LaplaceFit, then with dashed lines for hyperparameters fixed at the mode (MAP); red lines for a ``trace`` with
-    MCMC draws of the same model. For several models: the band of their average, and the mean of each model with a
-    weight of at least 0.02 if there is more than one.
+    The band is the central 89 % interval of f or y, the ``target``. Dashed lines are the interval of a LaplaceFit with
+    hyperparameters fixed at the mode, and of a ``trace`` with MCMC draws of the same model. For several models: the
+    band of their average, and the mean of each model with a weight of at least 0.02 if there is more than one.
 
-    Parameters
-    ----------
-    input : int or label, optional
-        By default the input along which the mean changes most.
-    at : array_like, shape (D,), optional
-        Where the other inputs are held, by default at the median of the data. These are drawn faintly because they do
-        not lie on this slice; the title says where it is.
-    limits, n_points
-        Range (low, high) of that input, by default the model's box or, without one, a tenth beyond the data on either
-        side; points of the grid.
-
-    Raises
-    ------
-    ValueError
-        For limits that do not increase, or a trace of another model or of one whose data changed since the fit.
+    ``input`` is by default the one along which the mean changes most. The others are held ``at`` (D,), by default at
+    the median of the data; these are drawn faintly because they do not lie on this slice, and the title says where it
+    is. ``limits`` (low, high) of that input are by default the model's box or, without one, a tenth beyond the data on
+    either side; ``n_points`` are those of the grid. The rest is as in :mod:`pymc_active.plots`.
     """
     is_average = isinstance(fit, ModelAverage)
     if not is_average:
@@ -84,31 +73,27 @@ def plot_predictions(
         raise ValueError(f"limits must be two finite numbers, the lower one first; got {limits!r}")
     grid = np.tile(held, (count("n_points", n_points), 1))
     grid[:, column] = x = np.linspace(*limits, n_points)
-    exact = None if trace is None else band(trace, grid, target, model=gpm)
-
-    ax = new_axes(ax, (6.4, 4.0))
-    mean, low, high = band(fit, grid, target)
-    what, name_of_band = f"89 % of {target}", name_of(fit)
-    ax.fill_between(x, low, high, color=BLUE, alpha=0.2, lw=0, label=f"{name_of_band}, {what}")
-    ax.plot(x, mean, color=BLUE, lw=1.8, label=f"{name_of_band} mean")
+    others: list[tuple[str, str, tuple[np.ndarray, ...]]] = []
+    if not is_average and as_ensemble(fit).is_gaussian:
+        others.append(("hyperparameters fixed", INK, band(fit, grid, target, method="map")))
+    if trace is not None:
+        others.append(("MCMC", VERMILION, band(trace, grid, target, model=gpm)))
+    ax = new_axes(ax, (6.4, 4.4))
+    draw_band(ax, x, band(fit, grid, target), target)
     if isinstance(fit, ModelAverage):
         _draw_members(ax, fit, x, grid)
-    elif name_of_band == "MGP":
-        for end, label in zip(band(fit, grid, target, method="map")[1:], (f"MAP, {what}", None), strict=True):
-            ax.plot(x, end, color=INK, lw=1.1, ls=(0, (5, 3)), label=label)
-    if exact is not None:
-        for end, label in zip(exact[1:], (f"MCMC, {what}", None), strict=True):
-            ax.plot(x, end, color=VERMILION, lw=1.5, label=label)
+    for what, color, (_, low, high) in others:
+        ax.plot(x, low, color=color, lw=1.3, ls="--", label=f"89 % interval of {target}, {what}")
+        ax.plot(x, high, color=color, lw=1.3, ls="--")
     label, alpha = ("data off the slice", 0.35) if X.shape[1] > 1 else ("data", 1.0)
     places = X[:, column]
-    # The frame must not clip points that lie on it.
-    clip_on = bool(((places < x[0]) | (places > x[-1])).any())
+    clip_on = reach_beyond([limits], places[:, None])
     dots(ax, places, y, label, alpha=alpha, clip_on=clip_on)
-    ax.set(xlabel=name, ylabel=gpm.output, xlim=(x[0], x[-1]))
-    coordinate_axis(ax, "x")
-    ring(ax, places, y, highlight, number, clip_on)
-    name_slice(ax, gpm.inputs, [column], grid[0], ends, *([] if at is None else ["the given point"]))
-    legend_above(ax)
+    ax.set(xlabel=name, ylabel=gpm.output, xlim=limits)
+    plain_ticks(ax, "x", 8)
+    ring(ax, np.column_stack([places, y]), highlight, number, clip_on)
+    name_slice(ax, gpm.inputs, column, grid[0], ends, "the median of the data" if at is None else "the given point")
+    show_legend(ax, is_below=True)
     return ax
 
 

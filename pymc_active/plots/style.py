@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers can distinguish (Okabe and Ito), intervals, and the looks of common marks."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito), and the looks of common marks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ STYLE = {
     "legend.fontsize": 9.0,
     "legend.frameon": False,
 }
-LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.4}
 # A line at a limit or a reference.
 LIMIT: dict[str, Any] = {"color": GREY, "lw": 0.9, "ls": (0, (5, 3)), "zorder": 0}
 # A light box behind text that a line may cross.
-PAPER: dict[str, Any] = {"fc": "white", "ec": "none", "pad": 0.5}
-NOTE: dict[str, Any] = {"fontsize": 9, "color": INK}
+PAPER: dict[str, Any] = {"fc": "white", "ec": "none", "pad": 0.8, "alpha": 0.8}
 DOT: dict[str, Any] = {"ms": 5, "color": INK, "mec": "white", "mew": 0.5, "zorder": 3}
-RESULT: dict[str, Any] = {"ms": 6, "mec": BLUE, "mew": 1.4}

@@ -144,7 +144,7 @@ _INSTEAD = {
         ", a pm.Model: make it a GPModel by pma.from_marginal(gp, name), or without a pm.gp.Marginal use its trace, in "
         "pma.active.bald_from_trace(trace, model, X_pool)"
     ),
-    "ProbitFit": ", a classifier: it has fit.predict(X_new), plots.plot(fit) and active.bald_probit(fit, X_pool)",
+    "ProbitFit": ", a classifier: it has fit.predict(X_new) and active.bald_probit(fit, X_pool)",
 }
 
 
