@@ -533,9 +533,31 @@ def test_an_oracle_may_write_into_what_it_is_given():
         assert_allclose(active.y[3:], np.sin(2 * active.X[3:, 0]))
 
 
-def test_run_draws_a_progress_bar_only_if_asked(monkeypatch):
+@pytest.fixture
+def bars(monkeypatch):
+    """The progress bars that a terminal would show."""
     started = []
+    monkeypatch.setattr("pymc_active.support.progress._is_shown", lambda: True)
     monkeypatch.setattr("rich.progress.Progress.start", lambda bar: started.append(bar.tasks))
+    return started
+
+
+def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(bars, caplog):
+    """Unless it is told not to, as within the bar of a run: there can be one at a time."""
+    caplog.set_level("INFO", "pymc_active")
+    active = learner()
+    x = active.ask(2)
+    assert [len(bars), caplog.messages] == [1, ["ard_gp(ExpQuad), 3 points: a fit is drawn, since it is the first"]]
+    caplog.clear()
+    active.tell(x, truth(x))
+    active.ask(progressbar=False)
+    why = "there are half as many points again as the 3 of the last fresh fit"
+    assert caplog.messages == [f"ard_gp(ExpQuad), 5 points: the fit is drawn anew, since {why}"]
+    assert len(bars) == 1
+
+
+def test_run_draws_a_progress_bar_only_if_asked(bars):
+    started = bars
     for progressbar in (False, True):
         learner(criterion="random").run(truth, n=2, progressbar=progressbar)
         assert len(started) == int(progressbar)

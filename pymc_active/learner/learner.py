@@ -307,12 +307,15 @@ class Learner(Summarized):
         return cast("FollowedModels", self._run.subject)
 
     @checked
-    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None) -> Any:
+    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None, progressbar: bool = True) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
         ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
         question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
         the others, of a pool only rows with these values are candidates.
+
+        Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
+        ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.
 
         A ValueError if fewer are left, and for a fixed value outside the bounds.
 
@@ -328,7 +331,7 @@ class Learner(Summarized):
         if not isinstance(self._run.subject, FirstDesign):
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
-            self._current.before_asking()
+            self._current.before_asking(progressbar)
         choices: list[Choice] = []
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
@@ -438,7 +441,7 @@ class Learner(Summarized):
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
-                x = self.ask()
+                x = self.ask(progressbar=False)
                 # The oracle may write into its argument.
                 self.tell(x, oracle(x.copy()))
                 if save_to is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ from pymc_active.support.summaries import Summary
 from pymc_active.support.tables import read_error_bars, read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
+
+logger = logging.getLogger("pymc_active")
 
 # What a fit at modes has, and this one has not.
 _OF_MODES = frozenset(
@@ -145,7 +148,7 @@ class ParticleFit(Fit):
     swarm: Swarm
     # How the particles were made.
     made: Mapping[str, Any]
-    # Makes a fresh fit: (gpm, n_particles, rng, executor=...).
+    # Makes a fresh fit: (gpm, n_particles, rng, progressbar, executor=...).
     renew: Callable[..., ParticleFit]
 
     kind: ClassVar[str] = "particles"
@@ -310,7 +313,9 @@ class ParticleFit(Fit):
         with holding(self.gpm, self.data.joined(points, values, errors)):
             return self.follow(np.random.default_rng(random_seed))
 
-    def follow(self, rng: np.random.Generator, executor: Executor | None = None) -> ParticleFit:
+    def follow(
+        self, rng: np.random.Generator, executor: Executor | None = None, progressbar: bool = False
+    ) -> ParticleFit:
         """:meth:`update` to the current data of the model, which begin with those of the fit."""
         gpm, before, S = self.gpm, self.swarm, len(self.swarm.z)
         data = gpm.data.copy()
@@ -332,28 +337,37 @@ class ParticleFit(Fit):
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
         updated = replace(self, data=data, swarm=swarm, made=diagnostics)
-        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
-            return updated._anew(rng, executor)
-        if size < _MOVE * S:
+        reason = ""
+        if len(y) >= _GROWTH * diagnostics["n_fresh"]:
+            reason = f"there are half as many points again as the {diagnostics['n_fresh']} of the last fresh fit"
+        elif added > _ADDED_ERROR**2:
+            reason = f"the log evidence has become uncertain, by {self.log_evidence_error:.2g} nats"
+        elif too_few:
+            reason = f"only {size:.0f} of {S} particles carry the weight"
+        elif size < _MOVE * S:
             updated = updated._moved(rng)
-            few = _FAMILIES * diagnostics["families_fresh"]
-            if updated.made["acceptance"] < LOW_ACCEPTANCE or len(np.unique(updated.swarm.families)) < few:
-                return updated._anew(rng, executor)
-        return updated
+            few, n_families = _FAMILIES * diagnostics["families_fresh"], len(np.unique(updated.swarm.families))
+            if updated.made["acceptance"] < LOW_ACCEPTANCE:
+                reason = f"only {updated.made['acceptance']:.0%} of the moves were accepted"
+            elif n_families < few:
+                reason = f"the particles descend from {n_families} of {diagnostics['families_fresh']} families"
+        return updated._anew(rng, executor, progressbar, reason) if reason else updated
 
     def _moved(self, rng: np.random.Generator) -> ParticleFit:
         with one_blas_thread():
             swarm, acceptance = self.swarm.moved(rng, _MOVES)
         return replace(self, swarm=swarm, made={**self.made, "acceptance": acceptance})
 
-    def _anew(self, rng: np.random.Generator, executor: Executor | None) -> ParticleFit:
+    def _anew(self, rng: np.random.Generator, executor: Executor | None, progressbar: bool, reason: str) -> ParticleFit:
         """A fresh fit to the same data, with as many particles, or the default, if that is what they are.
 
         Data that a fit did not expect call for a fresh one, which may then miss what the old one knows.
         """
         S, n = len(self.swarm.z), len(self.y)
+        logger.info("%s, %d points: the fit is drawn anew, since %s", self.gpm.description, n, reason)
         n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
-        fresh = replace(self.renew(self.gpm, n_particles, rng, executor=executor), n_left_out=self.n_left_out)
+        fresh = self.renew(self.gpm, n_particles, rng, progressbar, executor=executor)
+        fresh = replace(fresh, n_left_out=self.n_left_out)
         gap = self.swarm.log_evidence - fresh.swarm.log_evidence
         if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
             known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self
