@@ -92,8 +92,9 @@ class Learner(Summarized):
         ``functools.partial(pma.active.bald, target="f")``. Any other function ``criterion(fit, X)`` returns one number
         for each row of X; larger is better, and zero is what a failed experiment is worth.
     pool : ndarray, DataFrame or dask array, shape (m, D)
-        Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
-        by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
+        Candidates in the user's units. Rows of a data frame come back with their labels, whole numbers of an array as
+        such. A dask array is scored block by block and never held in memory; criteria of the maximum's place need all
+        candidates at once and refuse it.
     bounds : list of (low, high), or dict by input
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
@@ -354,7 +355,9 @@ class Learner(Summarized):
         return found[rng.choice(n, p=probability / probability.sum())]
 
     def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
-        """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
+        """Add measurements y, (k,) or a number, at points x, which are no longer pending.
+
+        x is (k, D), (D,) or a dict by input, such as a row's ``to_dict()``.
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
         data and, unless ``repeat``, is not asked for again. In a table of several rows NaN, None and masked values mean
@@ -389,6 +392,7 @@ class Learner(Summarized):
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
+        columns = list(x) if isinstance(x, Mapping) else columns
         self._current.become(self._run.tell(data, positions, columns))
 
     def correct(self, row: int | str, y: float) -> None:
