@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, softmax
 
 from pymc_active.classification.latent import APPROXIMATIONS, LatentGaussian, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
+from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.laplace.curvature import invert
@@ -35,6 +35,8 @@ _SAME_MODE, _FLAT = 1e-3, 1e-3
 _SHORT = 1.5
 # Prior sds between distinct modes, how many nats below the best they matter, and how many may.
 _APART, _DEPTH, _MOST_MODES = 0.1, 6.0, 4
+# Draws of a summary.
+_SHOWN = 500
 
 
 # Hyperparameters (P,), each with the latent function at the data.
@@ -90,8 +92,13 @@ class ProbitFit(Summarized):
             "log posterior": f"{self.log_posterior:.2f} nats",
             "modes": f"{d['n_modes']}, {d['n_best']} of {d['n_starts']} starts reached the best",
         }
-        sd = np.sqrt(np.diagonal(self.covariance))
-        table = pd.DataFrame({"mode": self.theta, "sd": sd}, index=self.gp.parameter_names).map("{:.3g}".format)
+        rng = np.random.default_rng(0)
+        chosen = rng.choice(len(self._modes), _SHOWN, p=self._shares)
+        around = [
+            self._curvatures[k].root @ z
+            for k, z in zip(chosen, rng.normal(size=(_SHOWN, len(self.theta))), strict=True)
+        ]
+        table = table_of_draws(self.gp, np.stack(self._modes)[chosen] + around)
         return Summary("ProbitFit", facts, [table], d["warnings"])
 
     @cached_property
