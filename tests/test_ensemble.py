@@ -18,7 +18,7 @@ from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.inference.ensemble import METHODS
 from pymc_active.posterior.row_space import RowSpace
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
-from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.predictions.ensembles import as_ensemble, ensemble_from
 from pymc_active.predictions.mixtures import mixture
 
 RNG = np.random.default_rng(11)
@@ -187,7 +187,7 @@ def test_a_model_without_weight_is_left_out(fits):
 
 
 def test_other_weights_may_be_given(fits):
-    uniform = as_ensemble(fits, method="mgp", weigh=lambda average: average.weighted("uniform"))
+    uniform = ensemble_from(fits, "test", method="mgp", weigh=lambda average: average.weighted("uniform"))
     assert_allclose(uniform.weights, 0.5)
 
 

@@ -452,6 +452,15 @@ def test_an_answer_may_be_near_what_was_asked():
     assert list(active.asked_labels) == list(row.index)
     assert active.n_left == 21
     assert np.isfinite(active.design().score).all()
+    assert active.design().score.attrs == {"units": "units of y, squared"}
+
+
+def test_the_score_of_expected_improvement_says_that_it_is_a_logarithm():
+    active = learner("maximum")
+    said = {"units": "log of units of y", "long_name": "log expected improvement"}
+    assert pma.active.expected_improvement(active.fit, GRID).attrs == said
+    assert active.design().score.attrs == said
+    assert learner(criterion="random").design().score.attrs == {}
 
 
 @pytest.mark.parametrize(
@@ -547,12 +556,15 @@ def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(bars, caplog):
     caplog.set_level("INFO", "pymc_active")
     active = learner()
     x = active.ask(2)
-    assert [len(bars), caplog.messages] == [1, ["ard_gp(ExpQuad), 3 points: a fit is drawn, since it is the first"]]
+    assert [len(bars), caplog.messages] == [
+        1,
+        ["ard_gp(ExpQuad), 3 points: a fit is drawn anew, since it is the first"],
+    ]
     caplog.clear()
     active.tell(x, truth(x))
     active.ask(progressbar=False)
-    why = "there are half as many points again as the 3 of the last fresh fit"
-    assert caplog.messages == [f"ard_gp(ExpQuad), 5 points: the fit is drawn anew, since {why}"]
+    why = "there were 3 at the last fresh fit"
+    assert caplog.messages == [f"ard_gp(ExpQuad), 5 points: a fit is drawn anew, since {why}"]
     assert len(bars) == 1
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.inference.evidence import Evidence, SampledEvidence
-from pymc_active.inference.parameter_table import table_of_draws
+from pymc_active.inference.parameter_table import first_of_each, table_of_draws
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
@@ -175,9 +175,9 @@ class Fit(Summarized, ABC):
         return self.gpm.labels
 
     @cached_property
-    def constrained_center(self) -> dict[str, np.ndarray]:
-        """:attr:`center` in the user's space: variable name -> array, Deterministics included."""
-        return {name: values[0] for name, values in self.gpm.constrain(self.center[None]).items()}
+    def constrained_center(self) -> dict[str, Any]:
+        """:attr:`center` in the user's space: variable name -> number or array, Deterministics included."""
+        return first_of_each(self.gpm.constrain(self.center[None]))
 
     @checked
     def to_datatree(

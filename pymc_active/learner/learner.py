@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from pymc_active.criteria.base import Criterion, attributes
 from pymc_active.criteria.maximum.base import OptimumCriterion
 from pymc_active.criteria.maximum.domain import Domain, check_data
 from pymc_active.criteria.screening import AnyCriterion
@@ -92,9 +93,8 @@ class Learner(Summarized):
         ``functools.partial(pma.active.bald, target="f")``. Any other function ``criterion(fit, X)`` returns one number
         for each row of X; larger is better, and zero is what a failed experiment is worth.
     pool : ndarray, DataFrame or dask array, shape (m, D)
-        Candidates in the user's units. Rows of a data frame come back with their labels, whole numbers of an array as
-        such. A dask array is scored block by block and never held in memory; criteria of the maximum's place need all
-        candidates at once and refuse it.
+        Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
+        by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
     bounds : list of (low, high), or dict by input
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
@@ -152,7 +152,7 @@ class Learner(Summarized):
     def __init__(
         self,
         gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel] | MakeModel | None = None,
-        learn: str = "function",
+        learn: Literal["function", "hyperparameters", "model", "maximum"] = "function",
         *,
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
@@ -355,9 +355,7 @@ class Learner(Summarized):
         return found[rng.choice(n, p=probability / probability.sum())]
 
     def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
-        """Add measurements y, (k,) or a number, at points x, which are no longer pending.
-
-        x is (k, D), (D,) or a dict by input, such as a row's ``to_dict()``.
+        """Add measurements y, (k,) or a number, at x, (k, D), (D,) or a dict by input, which is no longer pending.
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
         data and, unless ``repeat``, is not asked for again. In a table of several rows NaN, None and masked values mean
@@ -599,4 +597,6 @@ class Learner(Summarized):
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
         self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
+        if isinstance(self.criterion, Criterion):
+            told["score"].attrs |= attributes(self.criterion.name, self.criterion.units)
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

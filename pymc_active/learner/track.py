@@ -16,7 +16,7 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose
 from pymc_active.particles.informative import holding, informative_rows
-from pymc_active.particles.particle_fit import ParticleFit, default_particles, logger
+from pymc_active.particles.particle_fit import ParticleFit, default_particles, log_fresh
 
 # Points told between full mode searches of one model, or half as many as there were; in between its modes are followed.
 _SEARCH_EVERY = 15
@@ -75,9 +75,7 @@ class Track:
                 n_particles = default_particles(len(self.gpm.y))
                 if self.stream is not None and not anew:
                     n_particles = min(n_particles, _PARTICLES)
-                reason = "it is the first" if last is None else "the data of the last fit have changed"
-                reason = "it was asked for" if anew else reason
-                logger.info("%s, %d points: a fit is drawn, since %s", self.gpm.description, len(self.gpm.y), reason)
+                log_fresh(self.gpm, "it is the first" if self.last is None else "the data changed, or it was asked for")
                 fit = self.renew(self.gpm, n_particles, rng, progressbar, executor=executor)
         return replace(after, last=fit if rows is None else replace(fit, n_left_out=n - len(rows)))
 
@@ -115,8 +113,8 @@ class Track:
         wanted = min(_SEARCH_EVERY, max(self.last_search, 0) // 2 + 1)
         is_full, is_small = anew or n - self.last_search >= wanted, n < _SMALL
         if is_full:
-            since = "there was none yet" if self.last is None else f"{n - self.last_search} points were added"
-            logger.info("%s, %d points: modes are searched anew, since %s", self.gpm.description, n, since)
+            reason = "it is the first search" if self.last is None else f"there were {self.last_search} at the last one"
+            log_fresh(self.gpm, reason, "modes are searched")
         fit = fit_laplace(
             self.gpm,
             start=cast("LaplaceFit | None", self.last),

@@ -126,10 +126,10 @@ def composite_gp(
         * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
         * ``location`` of LIN: 0.5 / 1, of STEP: 0.5 / 0.3; ``log_width`` of STEP, whose sigmoid is
           1 / (1 + exp(-(x - location) / width)): log 0.01 / 1. All of these are in the units of the scaled inputs.
-
-        Traces and summaries also hold them without the logarithm, in the user's units: ``period_PER``, or the sd
-        ``outputscale_SE``, that of a line per unit of its input. Of a product, the first factor has the scale of y.
         * ``mean_constant``: 0 / 1; ``mean_slope``: 0 / 2
+
+        Traces and summaries also hold them without the logarithm in the user's units, as ``period_PER``. Of a product
+        the first factor has the scale of y.
 
     Raises
     ------
@@ -230,19 +230,19 @@ class _Composite(Blueprint):
                 self.parameters.add(f"{kind}_{name}", *prior, *["input"] * is_vector)
                 # The unit of a lengthscale is that of its column; several columns share one on the scaled inputs.
                 unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-                if kind == "location" and not self.x_map.is_identity:
-                    unit, shift = (
-                        ends[columns if is_vector else columns[0]] for ends in (self.x_map.scale, self.x_map.shift)
-                    )
-                    self.parameters.add_in_original_units(f"location_{name}", unit, shift)
-                elif kind == "log_outputscale":
-                    # Of a product, the first factor carries the scale of y; that of a line is per unit of its input.
+                if kind == "location":
+                    if not self.x_map.is_identity:
+                        shift, unit = (
+                            one if is_vector else one[columns[0]] for one in (self.x_map.shift, self.x_map.scale)
+                        )
+                        self.parameters.add_in_original_units(f"location_{name}", unit, shift)
+                    continue
+                if kind == "log_outputscale":
+                    # That of a line is per unit of its input.
                     unit = 1 / unit if base.name in _LINES else 1.0
                     unit *= self.y_map.scale if f"{kind}_{name}" in self.outputscales else 1.0
-                elif kind == "log_alpha" or is_periodic_lengthscale:
-                    unit = 1.0
-                if kind != "location":
-                    self.parameters.add_exponential(f"{kind.removeprefix('log_')}_{name}", f"{kind}_{name}", unit)
+                unit = 1.0 if kind == "log_alpha" or is_periodic_lengthscale else unit
+                self.parameters.add_exponential(f"{kind.removeprefix('log_')}_{name}", f"{kind}_{name}", unit)
 
     def inputs_of(self, name):
         bases = zip(self._bases, self._names, strict=True)

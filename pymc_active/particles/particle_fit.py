@@ -35,8 +35,6 @@ from pymc_active.support.tables import read_error_bars, read_inputs, read_output
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
-logger = logging.getLogger("pymc_active")
-
 # What a fit at modes has, and this one has not.
 _OF_MODES = frozenset(
     ("point", "constrained_point", "theta", "log_posterior", "gradient", "hessian", "covariance", "modes", "best")
@@ -69,6 +67,11 @@ COLUMNS, NUMBERS = ("log_weights", "log_likelihood", "families"), ("log_evidence
 
 # Particles by default, up to so many points, and with many of these; the least that may be asked for.
 _USUAL, _UP_TO, _LEAST, FEWEST = 256, 300, 16, 32
+
+
+def log_fresh(gpm: GPModel, reason: str, what: str = "a fit is drawn anew") -> None:
+    """Say why a run does what takes long."""
+    logging.getLogger("pymc_active").info("%s, %d points: %s, since %s", gpm.description, len(gpm.y), what, reason)
 
 
 def default_particles(n: int) -> int:
@@ -337,21 +340,17 @@ class ParticleFit(Fit):
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
         updated = replace(self, data=data, swarm=swarm, made=diagnostics)
-        reason = ""
-        if len(y) >= _GROWTH * diagnostics["n_fresh"]:
-            reason = f"there are half as many points again as the {diagnostics['n_fresh']} of the last fresh fit"
-        elif added > _ADDED_ERROR**2:
-            reason = f"the log evidence has become uncertain, by {self.log_evidence_error:.2g} nats"
-        elif too_few:
-            reason = f"only {size:.0f} of {S} particles carry the weight"
-        elif size < _MOVE * S:
+        has_grown = len(y) >= _GROWTH * diagnostics["n_fresh"]
+        if has_grown or added > _ADDED_ERROR**2 or too_few:
+            uncertain = f"only {size:.0f} of {S} particles carry weight" if too_few else "the evidence is uncertain"
+            reason = f"there were {diagnostics['n_fresh']} at the last fresh fit" if has_grown else uncertain
+            return updated._anew(rng, executor, progressbar, reason)
+        if size < _MOVE * S:
             updated = updated._moved(rng)
-            few, n_families = _FAMILIES * diagnostics["families_fresh"], len(np.unique(updated.swarm.families))
-            if updated.made["acceptance"] < LOW_ACCEPTANCE:
-                reason = f"only {updated.made['acceptance']:.0%} of the moves were accepted"
-            elif n_families < few:
-                reason = f"the particles descend from {n_families} of {diagnostics['families_fresh']} families"
-        return updated._anew(rng, executor, progressbar, reason) if reason else updated
+            few = _FAMILIES * diagnostics["families_fresh"]
+            if updated.made["acceptance"] < LOW_ACCEPTANCE or len(np.unique(updated.swarm.families)) < few:
+                return updated._anew(rng, executor, progressbar, "moves fail, or leave few families of particles")
+        return updated
 
     def _moved(self, rng: np.random.Generator) -> ParticleFit:
         with one_blas_thread():
@@ -364,7 +363,7 @@ class ParticleFit(Fit):
         Data that a fit did not expect call for a fresh one, which may then miss what the old one knows.
         """
         S, n = len(self.swarm.z), len(self.y)
-        logger.info("%s, %d points: the fit is drawn anew, since %s", self.gpm.description, n, reason)
+        log_fresh(self.gpm, reason)
         n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
         fresh = self.renew(self.gpm, n_particles, rng, progressbar, executor=executor)
         fresh = replace(fresh, n_left_out=self.n_left_out)
