@@ -92,6 +92,8 @@ class Learner(Summarized):
         ``"random"`` draws points at random. For a variant pass the function of that name with its arguments, such as
         ``functools.partial(pma.active.bald, target="f")``. Any other function ``criterion(fit, X)`` returns one number
         for each row of X; larger is better, and zero is what a failed experiment is worth.
+    X_target : ndarray or DataFrame, shape (T, D), optional
+        Where predictions matter, for ``learn="function"`` or ``criterion="epig"``, in place of 100 candidates.
     pool : ndarray, DataFrame or dask array, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
         by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
@@ -155,6 +157,7 @@ class Learner(Summarized):
         learn: Literal["function", "hyperparameters", "model", "maximum"] = "function",
         *,
         criterion: str | AnyCriterion | None = None,
+        X_target: Any = None,
         pool: Any = None,
         bounds: Any = None,
         repeat: bool = False,
@@ -167,7 +170,7 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points)
+        run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points, X_target)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:

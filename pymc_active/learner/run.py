@@ -164,6 +164,7 @@ def new_run(
     verify,
     random_seed,
     max_points=None,
+    X_target=None,
 ) -> Run:
     """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
@@ -216,6 +217,8 @@ def new_run(
         criterion = GOALS[learn]
     several = learn == "model" or subject.are_several
     named = Named.read(criterion, inputs)
+    if X_target is not None:
+        named = (named or Named("a function of your own", {})).at(X_target, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
     no_data = Data(np.empty((0, len(inputs))), np.empty(0))
     data = no_data if isinstance(subject, FirstDesign) else subject.data.copy()
