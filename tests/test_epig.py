@@ -130,8 +130,10 @@ def test_a_learner_takes_targets_by_name_and_keeps_them_in_its_file(tmp_path):
         other = pma.Learner.load(path)
         pd.testing.assert_frame_equal(other.ask(), learner.ask())
         learner.forget()
-    for own, name in (("bald", "bald"), ("random", "random"), (lambda fit, X: X[:, 0], "a function of your own")):
-        with pytest.raises(ValueError, match=f"X_target is for the criteria epig and integrated_variance; got {name}"):
+    for own in ("bald", "random", lambda fit, X: X[:, 0]):
+        with pytest.raises(
+            ValueError, match=r"X_target is for the criteria epig and integrated_variance, by name; got"
+        ):
             pma.Learner(gpm, pool=pool, criterion=own, X_target=targets)
     found = pma.check(learner.fit, learner.fit, pool=pool, criteria=[criterion])
     scores = pma.active.integrated_variance(learner.fit, pool, X_target=targets, random_seed=0)

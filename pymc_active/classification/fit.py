@@ -13,7 +13,7 @@ from scipy.special import logsumexp, ndtr, softmax
 
 from pymc_active.classification.latent import APPROXIMATIONS, LatentGaussian, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
-from pymc_active.inference.parameter_table import first_of_each, table_of_draws
+from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.laplace.curvature import invert
@@ -99,7 +99,7 @@ class ProbitFit(Summarized):
     @cached_property
     def constrained_point(self) -> dict[str, Any]:
         """The highest mode by name, with lengthscales in the user's units."""
-        return first_of_each(self.gp.constrain(self.theta[None]))
+        return {name: v[0] if v.ndim > 1 else float(v[0]) for name, v in self.gp.constrain(self.theta[None]).items()}
 
     @property
     def covariance(self) -> np.ndarray:

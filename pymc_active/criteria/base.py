@@ -199,13 +199,7 @@ def score_pool(
     else:
         values = score(read_inputs(X_pool, "X_pool", inputs=gpm.inputs))
         coords = {"point": point_labels(X_pool)}
-    return xr.DataArray(values, dims="point", coords=coords, name=name, attrs=attributes(name, units))
-
-
-def attributes(name: str, units: str) -> dict[str, str]:
-    """Attributes of scores: their units, and of a logarithm that it is one."""
-    is_log = units.startswith("log of")
-    return {"units": units} | ({"long_name": f"log {name.replace('_', ' ')}"} if is_log else {})
+    return xr.DataArray(values, dims="point", coords=coords, name=name, attrs={"units": units})
 
 
 def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:

@@ -120,13 +120,6 @@ class Named(NamedTuple):
         name = _BY_FUNCTION.get(function) if isinstance(function, Hashable) else None
         return None if name is None else cls(name, arguments)
 
-    def at(self, X_target: Any, inputs: list) -> Self:
-        """The same for predictions at other targets (T, D); a ValueError if it has none."""
-        if self.name not in (known := criterion_names("predictions")):
-            raise ValueError(f"X_target is for the criteria {' and '.join(known)}; got {self.name}")
-        targets = read_inputs(X_target, "X_target", inputs=inputs).tolist()
-        return self._replace(arguments={**self.arguments, "X_target": targets})
-
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):

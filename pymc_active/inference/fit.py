@@ -14,7 +14,7 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.inference.evidence import Evidence, SampledEvidence
-from pymc_active.inference.parameter_table import first_of_each, table_of_draws
+from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
@@ -177,7 +177,7 @@ class Fit(Summarized, ABC):
     @cached_property
     def constrained_center(self) -> dict[str, Any]:
         """:attr:`center` in the user's space: variable name -> number or array, Deterministics included."""
-        return first_of_each(self.gpm.constrain(self.center[None]))
+        return {name: v[0] if v.ndim > 1 else float(v[0]) for name, v in self.gpm.constrain(self.center[None]).items()}
 
     @checked
     def to_datatree(

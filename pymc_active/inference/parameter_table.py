@@ -35,11 +35,6 @@ def _table(drawn: dict[str, np.ndarray], inputs: list) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])
 
 
-def first_of_each(drawn: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The first of draws by name, numbers as floats."""
-    return {name: values[0] if values.ndim > 1 else float(values[0]) for name, values in drawn.items()}
-
-
 def natural_names(names: Iterable[str]) -> list[str]:
     """Names without ``log_noise`` if there is ``noise``, and ``R`` if there is ``R_original_units``."""
     names, suffix = list(names), "_original_units"

@@ -57,8 +57,7 @@ class Expansion(Summarized):
         )
 
     def _summary(self) -> Summary:
-        facts = {"log posterior": f"{self.log_posterior:.2f} nats", "log evidence": f"{self.log_evidence:.2f} nats"}
-        return Summary("Expansion", {"parameters": len(self.theta), **facts})
+        return Summary("Expansion", {"log posterior": f"{self.log_posterior:.2f} nats", "parameters": len(self.theta)})
 
     def __getstate__(self) -> dict:
         # Matrices of the size of the data are recomputed when needed.

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.criteria.base import Criterion, attributes
 from pymc_active.criteria.maximum.base import OptimumCriterion
 from pymc_active.criteria.maximum.domain import Domain, check_data
 from pymc_active.criteria.screening import AnyCriterion
@@ -600,6 +599,5 @@ class Learner(Summarized):
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
         self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
-        if isinstance(self.criterion, Criterion):
-            told["score"].attrs |= attributes(self.criterion.name, self.criterion.units)
+        told["score"].attrs["units"] = getattr(self.criterion, "units", "")
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

@@ -183,7 +183,7 @@ def _followed(
 ) -> dict[Any, Track]:
     """Tracks of models after a fit, of several in the workers of an executor if wished; warns of those that fail."""
     if len(tracks) == 1 and ONLY in tracks:
-        return {ONLY: tracks[ONLY].follow(seed, executor, anew, progressbar)}
+        return {ONLY: tracks[ONLY].follow(seed, anew, executor=executor, progressbar=progressbar)}
     elsewhere = {
         label: Call(executor, _followed_elsewhere, track, seed, anew)
         for label, track in tracks.items()
@@ -196,7 +196,7 @@ def _followed(
                 if label in elsewhere:
                     found[label] = elsewhere[label].result().of(track.gpm)
                 else:
-                    found[label] = track.follow(seed, executor, anew, progressbar)
+                    found[label] = track.follow(seed, anew, executor=executor, progressbar=progressbar)
             except NoFiniteStartError as error:
                 failed[label] = error
             except ValueError as error:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -51,9 +50,7 @@ class Track:
         """Whether modes represent the posterior."""
         return self.inference == "laplace" or not self.gpm.shapes
 
-    def follow(
-        self, seed: int, executor: Executor | None = None, anew: bool = False, progressbar: bool = False
-    ) -> Track:
+    def follow(self, seed: int, anew: bool = False, **how: Any) -> Track:
         """The track after a fit to the data that the model holds: particles are updated, or modes followed.
 
         ``anew`` draws all particles that a single model has, or searches modes beside those known.
@@ -62,7 +59,7 @@ class Track:
         n, own = len(self.gpm.y), [] if self.stream is None else [self.stream]
         rng = np.random.default_rng((seed, n, *own))
         if self.by_modes:
-            return self._follow_modes(rng, executor, anew, progressbar)
+            return self._follow_modes(rng, anew, **how)
         rows = self.rows
         if self.max_points is not None and n > self.max_points:
             rows = self._informative(self.max_points, rng)
@@ -70,13 +67,13 @@ class Track:
         with after.holding_rows():
             last = None if anew else cast("ParticleFit | None", self.last)
             if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):
-                fit = last.follow(rng, executor, progressbar)
+                fit = last.follow(rng, **how)
             else:
                 n_particles = default_particles(len(self.gpm.y))
                 if self.stream is not None and not anew:
                     n_particles = min(n_particles, _PARTICLES)
                 log_fresh(self.gpm, "it is the first" if self.last is None else "the data changed, or it was asked for")
-                fit = self.renew(self.gpm, n_particles, rng, progressbar, executor=executor)
+                fit = self.renew(self.gpm, n_particles, rng, **how)
         return replace(after, last=fit if rows is None else replace(fit, n_left_out=n - len(rows)))
 
     def of(self, gpm: GPModel) -> Track:
@@ -103,9 +100,7 @@ class Track:
         """Context in which the model holds the data that the last fit was made to."""
         return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.data.rows(self.rows))
 
-    def _follow_modes(
-        self, rng: np.random.Generator, executor: Executor | None, anew: bool, progressbar: bool
-    ) -> Track:
+    def _follow_modes(self, rng: np.random.Generator, anew: bool, progressbar: bool = False, **how: Any) -> Track:
         """Follow the modes; every 15 points, or with few when there are half as many again, search them anew."""
         n = len(self.gpm.y)
         if not self.gpm.shapes:
@@ -122,6 +117,6 @@ class Track:
             population=None if is_full and not is_small else 0,
             random_seed=rng,
             progressbar=progressbar and is_full,
-            executor=executor,
+            **how,
         )
         return replace(self, last=fit, last_search=n if is_full else self.last_search)

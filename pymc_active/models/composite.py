@@ -228,21 +228,18 @@ class _Composite(Blueprint):
                     prior = (np.log(known[0] / self.x_map.scale[columns[0]]), KNOWN_PERIOD_SD)
                 is_vector = kind == "location" and base.name == "LIN" and base.input is None
                 self.parameters.add(f"{kind}_{name}", *prior, *["input"] * is_vector)
+                at = slice(None) if is_vector else columns[0]
                 # The unit of a lengthscale is that of its column; several columns share one on the scaled inputs.
-                unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-                if kind == "location":
-                    if not self.x_map.is_identity:
-                        shift, unit = (
-                            one if is_vector else one[columns[0]] for one in (self.x_map.shift, self.x_map.scale)
-                        )
-                        self.parameters.add_in_original_units(f"location_{name}", unit, shift)
-                    continue
+                unit = self.x_map.scale[at] if is_vector or len(columns) == 1 else 1.0
                 if kind == "log_outputscale":
                     # That of a line is per unit of its input.
                     unit = 1 / unit if base.name in _LINES else 1.0
                     unit *= self.y_map.scale if f"{kind}_{name}" in self.outputscales else 1.0
                 unit = 1.0 if kind == "log_alpha" or is_periodic_lengthscale else unit
-                self.parameters.add_exponential(f"{kind.removeprefix('log_')}_{name}", f"{kind}_{name}", unit)
+                if kind != "location":
+                    self.parameters.add_exponential(f"{kind.removeprefix('log_')}_{name}", f"{kind}_{name}", unit)
+                elif not self.x_map.is_identity:
+                    self.parameters.add_in_original_units(f"{kind}_{name}", unit, self.x_map.shift[at])
 
     def inputs_of(self, name):
         bases = zip(self._bases, self._names, strict=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -151,7 +150,7 @@ class ParticleFit(Fit):
     swarm: Swarm
     # How the particles were made.
     made: Mapping[str, Any]
-    # Makes a fresh fit: (gpm, n_particles, rng, progressbar, executor=...).
+    # Makes a fresh fit: (gpm, n_particles, rng, executor=..., progressbar=...).
     renew: Callable[..., ParticleFit]
 
     kind: ClassVar[str] = "particles"
@@ -316,10 +315,8 @@ class ParticleFit(Fit):
         with holding(self.gpm, self.data.joined(points, values, errors)):
             return self.follow(np.random.default_rng(random_seed))
 
-    def follow(
-        self, rng: np.random.Generator, executor: Executor | None = None, progressbar: bool = False
-    ) -> ParticleFit:
-        """:meth:`update` to the current data of the model, which begin with those of the fit."""
+    def follow(self, rng: np.random.Generator, **how: Any) -> ParticleFit:
+        """:meth:`update` to the current data of the model, which begin with those of the fit; ``how`` to ``renew``."""
         gpm, before, S = self.gpm, self.swarm, len(self.swarm.z)
         data = gpm.data.copy()
         y = data.y
@@ -344,12 +341,12 @@ class ParticleFit(Fit):
         if has_grown or added > _ADDED_ERROR**2 or too_few:
             uncertain = f"only {size:.0f} of {S} particles carry weight" if too_few else "the evidence is uncertain"
             reason = f"there were {diagnostics['n_fresh']} at the last fresh fit" if has_grown else uncertain
-            return updated._anew(rng, executor, progressbar, reason)
+            return updated._anew(rng, how, reason)
         if size < _MOVE * S:
             updated = updated._moved(rng)
             few = _FAMILIES * diagnostics["families_fresh"]
             if updated.made["acceptance"] < LOW_ACCEPTANCE or len(np.unique(updated.swarm.families)) < few:
-                return updated._anew(rng, executor, progressbar, "moves fail, or leave few families of particles")
+                return updated._anew(rng, how, "moves fail, or leave few families of particles")
         return updated
 
     def _moved(self, rng: np.random.Generator) -> ParticleFit:
@@ -357,7 +354,7 @@ class ParticleFit(Fit):
             swarm, acceptance = self.swarm.moved(rng, _MOVES)
         return replace(self, swarm=swarm, made={**self.made, "acceptance": acceptance})
 
-    def _anew(self, rng: np.random.Generator, executor: Executor | None, progressbar: bool, reason: str) -> ParticleFit:
+    def _anew(self, rng: np.random.Generator, how: Mapping[str, Any], reason: str) -> ParticleFit:
         """A fresh fit to the same data, with as many particles, or the default, if that is what they are.
 
         Data that a fit did not expect call for a fresh one, which may then miss what the old one knows.
@@ -365,8 +362,7 @@ class ParticleFit(Fit):
         S, n = len(self.swarm.z), len(self.y)
         log_fresh(self.gpm, reason)
         n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
-        fresh = self.renew(self.gpm, n_particles, rng, progressbar, executor=executor)
-        fresh = replace(fresh, n_left_out=self.n_left_out)
+        fresh = replace(self.renew(self.gpm, n_particles, rng, **how), n_left_out=self.n_left_out)
         gap = self.swarm.log_evidence - fresh.swarm.log_evidence
         if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
             known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self

@@ -47,9 +47,8 @@ class PowerMap(Summarized):
             )
 
     def _summary(self) -> Summary:
-        numbers = {} if self.kind == "log" else {"power": self.power, "shift": self.shift, "scale": self.scale}
-        facts = {name: f"{value:.4g}" for name, value in numbers.items()}
-        return Summary("OutputMap", {"kind": self.kind, **facts, "gain": self.gain and f"{self.gain:.1f} nats"})
+        numbers = {name: f"{value:.4g}" for name, value in vars(self).items() if isinstance(value, float)}
+        return Summary("OutputMap", {"kind": self.kind, **numbers})
 
     @classmethod
     def of_fit(cls, fit: Fit) -> Self:
