@@ -1,6 +1,7 @@
 """Ensembles: weights, members and spaces from every source; and that prepared criteria are functions of them alone."""
 
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -184,6 +185,10 @@ def test_a_model_without_weight_is_left_out(fits):
     assert_allclose(
         pma.predict(ensemble, T).f_mean, pma.predict(fits["constant"], T).f_mean, rtol=1e-12
     )  # fmt: skip
+
+
+def test_the_public_function_has_no_arguments_of_its_callers():
+    assert list(signature(as_ensemble).parameters) == ["source", "model", "method", "draws", "random_seed"]
 
 
 def test_other_weights_may_be_given(fits):

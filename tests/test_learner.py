@@ -3,6 +3,7 @@
 import pickle
 from copy import deepcopy
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner, bald, integrated_variance, uncertainty
+from pymc_active.support.progress import _is_shown, progress
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 
@@ -566,6 +568,28 @@ def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(bars, caplog):
     why = "there were 3 at the last fresh fit"
     assert caplog.messages == [f"ard_gp(ExpQuad), 5 points: a fit is drawn anew, since {why}"]
     assert len(bars) == 1
+
+
+def test_a_search_of_modes_shows_a_bar_and_following_them_does_not(bars, caplog):
+    caplog.set_level("INFO", "pymc_active")
+    gpm = pma.ard_gp(GRID[::2], truth(GRID[::2]))
+    active = Learner(gpm, pool=GRID, inference="laplace", random_seed=1)
+    x = active.ask()
+    active.tell(x, truth(x))
+    active.ask()
+    assert caplog.messages == ["ard_gp(ExpQuad), 13 points: modes are searched, since it is the first search"]
+    assert len(bars) == 1
+
+
+def test_no_bar_is_drawn_where_none_can_be_seen(capsys, monkeypatch):
+    """In a pipe not even an empty line; in a notebook only if the package is there that draws it."""
+    with progress("Waiting", 2, True) as advance:
+        advance()
+    assert capsys.readouterr().out == ""
+    for package, is_shown in ((None, False), ("a package", True)):
+        monkeypatch.setattr("rich.get_console", lambda: SimpleNamespace(is_terminal=False, is_jupyter=True))
+        monkeypatch.setattr("pymc_active.support.progress.find_spec", lambda name, package=package: package)
+        assert _is_shown() is is_shown
 
 
 def test_run_draws_a_progress_bar_only_if_asked(bars):

@@ -37,13 +37,7 @@ from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    ExecutionWarning,
-    SamplingWarning,
-    ignoring,
-    warn_user,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ExecutionWarning, SamplingWarning, ignoring, warn_user
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5

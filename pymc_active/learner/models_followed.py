@@ -52,12 +52,7 @@ class FollowedModels:
 
     @classmethod
     def of(
-        cls,
-        models: Mapping[Any, GPModel],
-        inference: str,
-        *,
-        prior: Prior = None,
-        max_points: int | None = None,
+        cls, models: Mapping[Any, GPModel], inference: str, *, prior: Prior = None, max_points: int | None = None
     ) -> Self:
         """Models without fits."""
         streams = {label: _stream(label) if len(models) > 1 else None for label in models}

@@ -19,13 +19,7 @@ from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.arguments import checked
-from pymc_active.support.tables import (
-    point_labels,
-    read_inputs,
-    read_outputs,
-    read_probabilities,
-    warn_if_far_outside,
-)
+from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities, warn_if_far_outside
 from pymc_active.support.threads import one_blas_thread
 
 # Members times points of a block.
