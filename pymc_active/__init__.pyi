@@ -7,6 +7,7 @@ from . import hds as hds
 from . import kernels as kernels
 from . import plots as plots
 from . import search as search
+from . import types as types
 from .checking import calibrate as calibrate
 from .checking import check as check
 from .classification import ProbitFit as ProbitFit

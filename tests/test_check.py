@@ -636,11 +636,12 @@ GOOD = {
     ("change", "sentences"),
     [
         ({}, ["MCMC converged (largest R-hat 1.002, smallest effective sample size 900, no divergences).",
-              "Predictions are as good as those of MCMC, to 0.02 nats a point (negative log density there 1.00).",
+              "Predictions are as good as those of MCMC, to 0.02 nats a point",
+              "point (mean negative log density of MCMC: 1.00).",
               "can be reweighed to the posterior (Pareto k 0.20",
               "for bald): bald 1.00, integrated_variance 1.00, expected_improvement 1.00",
               "What to do: go on, the fit serves here."]),
-        ({"trace_diagnostics__n_divergences": 3}, ["MCMC is rough but usable", "3 divergences"]),
+        ({"trace_diagnostics__n_divergences": 3}, ["MCMC has not quite converged, but can serve", "3 divergences"]),
         ({"trace_diagnostics__largest_rhat": 1.2}, ["MCMC has NOT converged", "What to do: sample longer"]),
         ({"trace_diagnostics__largest_rhat": np.nan}, ["R-hat unknown (one chain)"]),
         ({"laplace__pareto_k": 0.6}, ["can be reweighed to the posterior roughly (Pareto k 0.60"]),
@@ -659,7 +660,7 @@ GOOD = {
         ({"decision__regret_ratio__bald": 0.5},
          ["bald 0.50", "pma.fit, which draws", "bald would decide", "not of the marginal GP"]),
         ({"decision__regret_ratio__bald(target=\"f\")": 0.5}, ['bald(target="f") is worst with 0.50']),
-        ({"decision__split_half__expected_improvement": 0.7}, ["The reference itself is good to 0.70 here."]),
+        ({"decision__split_half__expected_improvement": 0.7}, ["half of its draws pick is worth 0.70 by the others."]),
     ],
 )  # fmt: skip
 def test_the_verdict_says_what_the_numbers_mean(report, change, sentences):

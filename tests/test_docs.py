@@ -57,6 +57,11 @@ def test_every_public_name_is_on_a_page_of_the_api():
     assert not missing, f"add to a page of docs/api: {', '.join(missing)}"
 
 
+def test_every_type_of_a_signature_is_on_their_page():
+    page = (ROOT / "docs" / "api" / "types.md").read_text()
+    assert sorted(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == import_module("pymc_active.types").__all__
+
+
 def test_every_public_name_says_what_it_is():
     silent = [name for name, value in public_names().items() if callable(value) and not inspect.getdoc(value)]
     for name, value in public_names().items():

@@ -1,6 +1,7 @@
 """Ensembles: weights, members and spaces from every source; and that prepared criteria are functions of them alone."""
 
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.inference.ensemble import METHODS
 from pymc_active.posterior.row_space import RowSpace
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
-from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.predictions.ensembles import as_ensemble, ensemble_from
 from pymc_active.predictions.mixtures import mixture
 
 RNG = np.random.default_rng(11)
@@ -186,8 +187,12 @@ def test_a_model_without_weight_is_left_out(fits):
     )  # fmt: skip
 
 
+def test_the_public_function_has_no_arguments_of_its_callers():
+    assert list(signature(as_ensemble).parameters) == ["source", "model", "method", "draws", "random_seed"]
+
+
 def test_other_weights_may_be_given(fits):
-    uniform = as_ensemble(fits, method="mgp", weigh=lambda average: average.weighted("uniform"))
+    uniform = ensemble_from(fits, "test", method="mgp", weigh=lambda average: average.weighted("uniform"))
     assert_allclose(uniform.weights, 0.5)
 
 

@@ -120,6 +120,8 @@ def test_a_learner_takes_targets_by_name_and_keeps_them_in_its_file(tmp_path):
     for function in (pma.active.epig, pma.active.integrated_variance):
         criterion = functools.partial(function, X_target=targets)
         learner = pma.Learner(gpm, pool=pool, criterion=criterion, random_seed=1)
+        own = {"criterion": "epig"} if function is pma.active.epig else {}
+        assert pma.Learner(gpm, pool=pool, X_target=targets, **own)._run.named == learner._run.named
         assert learner.criterion_name == f"{function.__name__}(X_target=<2 points>)"
         scores = function(learner.fit, pool[6:], X_target=targets, random_seed=0)
         assert learner.ask().index[0] == pool.index[6:][int(scores.argmax("point"))]
@@ -128,6 +130,11 @@ def test_a_learner_takes_targets_by_name_and_keeps_them_in_its_file(tmp_path):
         other = pma.Learner.load(path)
         pd.testing.assert_frame_equal(other.ask(), learner.ask())
         learner.forget()
+    for own in ("bald", "random", lambda fit, X: X[:, 0]):
+        with pytest.raises(
+            ValueError, match=r"X_target is for the criteria epig and integrated_variance, by name; got"
+        ):
+            pma.Learner(gpm, pool=pool, criterion=own, X_target=targets)
     found = pma.check(learner.fit, learner.fit, pool=pool, criteria=[criterion])
     scores = pma.active.integrated_variance(learner.fit, pool, X_target=targets, random_seed=0)
     assert_allclose(found["decision"]["score"][0], scores)

@@ -3,6 +3,7 @@
 import pickle
 from copy import deepcopy
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner, bald, integrated_variance, uncertainty
+from pymc_active.support.progress import _is_shown, progress
 
 GRID = np.linspace(-3, 3, 25)[:, None]
 
@@ -452,6 +454,15 @@ def test_an_answer_may_be_near_what_was_asked():
     assert list(active.asked_labels) == list(row.index)
     assert active.n_left == 21
     assert np.isfinite(active.design().score).all()
+    assert active.design().score.attrs == {"units": "units of y, squared"}
+
+
+def test_the_score_of_expected_improvement_says_that_it_is_a_logarithm():
+    active = learner("maximum")
+    said = {"units": "log of units of y"}
+    assert pma.active.expected_improvement(active.fit, GRID).attrs == said
+    assert active.design().score.attrs == said
+    assert learner(criterion="random").design().score.attrs == {"units": ""}
 
 
 @pytest.mark.parametrize(
@@ -533,11 +544,59 @@ def test_an_oracle_may_write_into_what_it_is_given():
         assert_allclose(active.y[3:], np.sin(2 * active.X[3:, 0]))
 
 
-def test_run_draws_a_progress_bar_only_if_asked(monkeypatch):
+@pytest.fixture
+def bars(monkeypatch):
+    """The progress bars that a terminal would show."""
     started = []
+    monkeypatch.setattr("pymc_active.support.progress._is_shown", lambda: True)
     monkeypatch.setattr("rich.progress.Progress.start", lambda bar: started.append(bar.tasks))
+    return started
+
+
+def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(bars, caplog):
+    """Unless it is told not to, as within the bar of a run: there can be one at a time."""
+    caplog.set_level("INFO", "pymc_active")
+    active = learner()
+    x = active.ask(2)
+    assert [len(bars), caplog.messages] == [
+        1,
+        ["ard_gp(ExpQuad), 3 points: a fit is drawn anew, since it is the first"],
+    ]
+    caplog.clear()
+    active.tell(x, truth(x))
+    active.ask(progressbar=False)
+    why = "there were 3 at the last fresh fit"
+    assert caplog.messages == [f"ard_gp(ExpQuad), 5 points: a fit is drawn anew, since {why}"]
+    assert len(bars) == 1
+
+
+def test_a_search_of_modes_shows_a_bar_and_following_them_does_not(bars, caplog):
+    caplog.set_level("INFO", "pymc_active")
+    gpm = pma.ard_gp(GRID[::2], truth(GRID[::2]))
+    active = Learner(gpm, pool=GRID, inference="laplace", random_seed=1)
+    x = active.ask()
+    active.tell(x, truth(x))
+    active.ask()
+    assert caplog.messages == ["ard_gp(ExpQuad), 13 points: modes are searched, since it is the first search"]
+    assert len(bars) == 1
+
+
+def test_no_bar_is_drawn_where_none_can_be_seen(capsys, monkeypatch):
+    """In a pipe not even an empty line; in a notebook only if the package is there that draws it."""
+    with progress("Waiting", 2, True) as advance:
+        advance()
+    assert capsys.readouterr().out == ""
+    for package, is_shown in ((None, False), ("a package", True)):
+        monkeypatch.setattr("rich.get_console", lambda: SimpleNamespace(is_terminal=False, is_jupyter=True))
+        monkeypatch.setattr("pymc_active.support.progress.find_spec", lambda name, package=package: package)
+        assert _is_shown() is is_shown
+
+
+def test_run_draws_a_progress_bar_only_if_asked(bars):
+    started = bars
     for progressbar in (False, True):
-        learner(criterion="random").run(truth, n=2, progressbar=progressbar)
+        # The fits within have no bar of their own.
+        learner().run(truth, n=2, progressbar=progressbar)
         assert len(started) == int(progressbar)
 
 

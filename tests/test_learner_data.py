@@ -59,7 +59,7 @@ def test_a_vector_holds_points_of_one_input():
     assert_array_equal(one.X[:, 0], X)
 
 
-@pytest.mark.parametrize(("x", "y"), [("S07", 1.0), ({"heat": 1.0}, 1.0), ([0.1, 0.2], "high")])
+@pytest.mark.parametrize(("x", "y"), [("S07", 1.0), ({"heat": "high", "acid": 1.0}, 1.0), ([0.1, 0.2], "high")])
 def test_what_is_told_must_be_numbers(x, y):
     with pytest.raises(TypeError, match="must hold numbers"):
         learner().tell(x, y)

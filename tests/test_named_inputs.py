@@ -246,6 +246,41 @@ def test_a_run_without_data_takes_the_names_of_its_box():
     assert learner.X[-1].tolist() == [50, 2]
 
 
+@pytest.mark.parametrize("as_dict", [lambda row: row.iloc[0].to_dict(), lambda row: row.to_dict()])
+def test_a_dict_by_input_is_a_point(as_dict):
+    learner = pma.Learner(pma.ard_gp(X, y), pool=SWAPPED, criterion="random", random_seed=1)
+    row = learner.ask()
+    learner.tell(as_dict(row), 1.0)
+    assert len(learner.pending) == 0
+    assert_array_equal(learner.X[-1], row[["heat", "acid"]].to_numpy()[0])
+    with pytest.raises(ValueError, match=r"model's inputs as columns, in any order \(missing: heat; unknown: heatt\)"):
+        learner.tell({"heatt": 0.5, "acid": 0.5}, 1.0)
+    learner.tell({"heat": [0.5, 0.6], "acid": [0.5, 0.6]}, [1.0, 2.0])
+    assert_array_equal(learner.X[-2:], [[0.5, 0.5], [0.6, 0.6]])
+
+
+def test_a_dict_names_the_inputs_of_a_run_without_data():
+    learner = pma.Learner(None, bounds=BOUNDS, random_seed=1)
+    learner.tell({"heat": 0.5, "acid": 0.4}, 1.0)
+    assert learner._ledger.inputs == ["heat", "acid"]
+
+
+def test_an_array_of_whole_numbers_is_asked_for_as_such(tmp_path):
+    """Before and after a file; a float array stays one."""
+    pool = np.array([[1, 2], [3, 4], [5, 6], [7, 9]])
+    for given in (pool, pool.astype(float)):
+        learner = pma.Learner(pma.ard_gp(X.to_numpy(), y), pool=given, repeat=True, random_seed=1)
+        learner.ask()
+        path = tmp_path / f"{given.dtype}.nc"
+        learner.save(path)
+        loaded = pma.Learner.load(path)
+        asked = learner.ask(2)
+        assert asked.dtype == learner.pending.dtype == given.dtype
+        again = loaded.ask(2)
+        assert again.dtype == given.dtype
+        assert_array_equal(again, asked)
+
+
 def test_a_vector_is_one_input(fit):
     x = np.linspace(0, 1, 10)
     matrix, vector, series = (pma.ard_gp(points, y) for points in (x[:, None], x, pd.Series(x, name="hour")))

@@ -1,7 +1,6 @@
 """The calls of the README, in order, on stand-in data; `getting_started` runs when the documentation is built."""
 
 import ast
-import functools
 import re
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_pat
         except SyntaxError:
             continue
         names.setdefault("gpm_before", names["gpm"])
-        value = eval(call, names | {"functools": functools})
+        value = eval(call, names)
         if call.startswith("pma.embedding_gp"):
             # What the next call is about.
             names["learner"] = pma.Learner(value, "hyperparameters", bounds=names["bounds"], random_seed=0)

@@ -249,8 +249,47 @@ def test_a_classifier_and_its_fit():
     fitted = pma.fit_probit(gp, n_restarts=0, random_seed=1, progressbar=False)
     shown = text_of(fitted)
     assert f"log evidence {fitted.log_evidence:.2f} nats" in shown
-    for name, mode in zip(gp.parameter_names, fitted.theta, strict=True):
-        assert f"{name} {mode:.3g}" in shown
+    # As of all fits: medians, in the user's units, which are those of the mode for a logarithm that is Gaussian.
+    [table] = fitted._summary().tables
+    assert list(table.index) == ["lengthscale[heat <°C>]", "lengthscale[time]", "outputscale"]
+    assert float(table.loc["outputscale", "median"]) == pytest.approx(fitted.constrained_point["outputscale"], rel=0.2)
+
+
+def test_what_a_fit_is_made_of(fit):
+    """No addresses, and no more digits than anybody reads."""
+    shown = [text_of(one) for one in (fit.best, fit.ensemble, fit.evidence)]
+    evidence = f"{fit.log_evidence:.2f} ± nan nats"
+    assert shown[0] == f"Expansion log posterior {fit.log_posterior:.2f} nats parameters 5"
+    assert shown[1] == f"Ensemble of {fit.gpm.description} members {len(fit.ensemble)} method modes points {len(fit.y)}"
+    assert shown[2] == f"Evidence {evidence}, by laplace"
+    power_map = pma.OutputMap("yeo-johnson", 0.7707632011075389, 360.00000000000705, 54.58197562160507, 3.21)
+    assert text_of(power_map) == "OutputMap kind yeo-johnson power 0.7708 shift 360 scale 54.58 gain 3.21"
+    assert text_of(pma.OutputMap("log")) == "OutputMap kind log power 1 shift 0 scale 1"
+    for point in (fit.constrained_point, fit.constrained_center):
+        assert "np.float64" not in repr(point)
+
+
+def test_the_parameters_of_composite_kernels_are_told_in_the_units_of_the_user():
+    """The same function in other units of x and y: the summary has no logarithms, and no scaled numbers."""
+    t, logs = np.linspace(0, 5, 12), {"log_lengthscale_PER": 0.3, "log_period": 0.1, "log_noise": -3.0}
+    known = logs | {"location_LIN": 0.5, "log_outputscale": -0.2, "log_alpha_RQ": -1.0, "log_lengthscale_RQ": 0.4}
+    medians = []
+    for x_unit, y_unit in ((1.0, 1.0), (60.0, 10.0)):
+        gpm = pma.composite_gp(
+            x_unit * t[:, None], y_unit * np.sin(t), "LIN + PER * RQ", mean="constant",
+            priors=known | {"mean_constant": 0.2}, x_scale=(0, 2 * x_unit), y_scale=(0, 3 * y_unit),
+        )  # fmt: skip
+        [table] = pma.fit(gpm, progressbar=False)._summary().tables
+        medians.append(table["median"].astype(float))
+    one, other = medians
+    factors = {
+        "location_LIN[0]": 60, "outputscale_LIN": 1 / 6, "lengthscale_PER": 1, "period_PER": 60, "outputscale_PER": 10,
+        "lengthscale_RQ": 60, "alpha_RQ": 1, "outputscale_RQ": 1, "mean": 10, "noise": 10,
+    }  # fmt: skip
+    assert list(one.index) == list(factors)
+    np.testing.assert_allclose(other, one * pd.Series(factors), rtol=2e-3)
+    assert one["location_LIN[0]"] == 1.0
+    assert one["outputscale_LIN"] == pytest.approx(np.exp(-0.2) * 3 / 2, rel=1e-3)
 
 
 def test_a_mean_is_told_in_units_of_y():
@@ -262,5 +301,5 @@ def test_a_mean_is_told_in_units_of_y():
     )  # fmt: skip
     fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
     [table] = fit._summary().tables
-    assert float(table.loc["mean_constant_original_units", "median"]) == pytest.approx(85, abs=0.5)
-    assert float(table.loc["mean_slope_original_units[0]", "median"]) == pytest.approx(0.3, abs=0.02)
+    assert float(table.loc["mean", "median"]) == pytest.approx(85, abs=0.5)
+    assert float(table.loc["mean_slope[0]", "median"]) == pytest.approx(0.3, abs=0.02)

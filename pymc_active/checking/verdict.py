@@ -151,7 +151,7 @@ def _on_reference(tree: xr.DataTree) -> str:
     if not reliable(tree):
         return f"MCMC has NOT converged {numbers}, so the comparisons below mean little."
     good = (np.isnan(rhat) or rhat <= RHAT_GOOD) and size >= FEWEST_EFFECTIVE and not n
-    return f"MCMC {'converged' if good else 'is rough but usable'} {numbers}."
+    return f"MCMC {'converged' if good else 'has not quite converged, but can serve as a reference'} {numbers}."
 
 
 def _on_pareto_k(tree: xr.DataTree) -> str:
@@ -173,7 +173,7 @@ def _on_predictions(tree: xr.DataTree) -> str:
     else:
         how = "slightly worse" if lost <= WORSE else "worse"
         judged = f"are {how} than those of {name}, by {lost:.2g} nats a point"
-    text = f"Predictions {judged} (negative log density there {true:.2f})"
+    text = f"Predictions {judged} (mean negative log density of {name}: {true:.2f})"
     best = _closest(tree)
     if best is not None:
         text += f'; method="{best}" loses {loss(tree, best):.2g}'
@@ -220,7 +220,7 @@ def _picks(decision: xr.Dataset, names: Sequence[str]) -> str:
     first = decision.sel(criterion=names[0])
     worth = f"{float(first.true_utility.max()):.2g} {first.units.item()} for {names[0]}"
     shares = ", ".join(f"{name} {float(decision.regret_ratio.sel(criterion=name)):.2f}" for name in names)
-    return f"The picks get this share of the best true utility in the pool ({worth}): {shares}"
+    return f"Judged by the reference, what the fit picks from the pool has this share of the best ({worth}): {shares}"
 
 
 def _wasted(decision: xr.Dataset, name: str, variance: float) -> float:
@@ -249,7 +249,8 @@ def _on_decisions(tree: xr.DataTree) -> str:
     elif len(others):
         text += f"; all other criteria get at least {GOOD_DECISION}"
     split = decision.split_half.sel(criterion=asked).min().item()
-    return text + (f". The reference itself is good to {split:.2f} here." if split < GOOD_DECISION else ".")
+    unsure = f". The reference is unsure itself: what half of its draws pick is worth {split:.2f} by the others."
+    return text + (unsure if split < GOOD_DECISION else ".")
 
 
 def _advice(tree: xr.DataTree) -> list[str]:

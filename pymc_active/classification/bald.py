@@ -20,12 +20,7 @@ _BLOCK = 100_000
 
 
 @checked
-def bald_probit(
-    fit: ProbitFit,
-    X_pool: Any,
-    *,
-    about: Literal["f", "hyperparameters"] = "f",
-) -> xr.DataArray:
+def bald_probit(fit: ProbitFit, X_pool: Any, *, about: Literal["f", "hyperparameters"] = "f") -> xr.DataArray:
     r"""Expected information from observing the label of each candidate, in nats.
 
     Parameters

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, softmax
 
 from pymc_active.classification.latent import APPROXIMATIONS, LatentGaussian, ProbitPosterior
 from pymc_active.classification.model import ProbitGP
+from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.laplace.curvature import invert
@@ -33,8 +33,8 @@ _SAME_MODE, _FLAT = 1e-3, 1e-3
 # How many prior sds below the mean the lengthscales of one start are: where labels alternate, draws from the prior
 # seldom lead to their mode.
 _SHORT = 1.5
-# Prior sds between distinct modes, how many nats below the best they matter, and how many may.
-_APART, _DEPTH, _MOST_MODES = 0.1, 6.0, 4
+# Prior sds between distinct modes, how many nats below the best they matter, and how many may; draws of a summary.
+_APART, _DEPTH, _MOST_MODES, _SHOWN = 0.1, 6.0, 4, 500
 
 
 # Hyperparameters (P,), each with the latent function at the data.
@@ -90,14 +90,16 @@ class ProbitFit(Summarized):
             "log posterior": f"{self.log_posterior:.2f} nats",
             "modes": f"{d['n_modes']}, {d['n_best']} of {d['n_starts']} starts reached the best",
         }
-        sd = np.sqrt(np.diagonal(self.covariance))
-        table = pd.DataFrame({"mode": self.theta, "sd": sd}, index=self.gp.parameter_names).map("{:.3g}".format)
+        rng = np.random.default_rng(0)
+        modes = rng.choice(len(self._modes), _SHOWN, p=self._shares)
+        draws = [self._modes[k] + self._curvatures[k].root @ rng.normal(size=len(self.theta)) for k in modes]
+        table = table_of_draws(self.gp, np.stack(draws))
         return Summary("ProbitFit", facts, [table], d["warnings"])
 
     @cached_property
-    def constrained_point(self) -> dict[str, np.ndarray]:
+    def constrained_point(self) -> dict[str, Any]:
         """The highest mode by name, with lengthscales in the user's units."""
-        return {name: values[0] for name, values in self.gp.constrain(self.theta[None]).items()}
+        return {name: v[0] if v.ndim > 1 else float(v[0]) for name, v in self.gp.constrain(self.theta[None]).items()}
 
     @property
     def covariance(self) -> np.ndarray:

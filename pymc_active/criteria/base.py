@@ -15,7 +15,7 @@ import xarray as xr
 from pymc_active.inference.ensemble import METHODS, Ensemble, Seed
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.ensembles import Source, ensemble_from
 from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.tables import point_labels, read_inputs
@@ -90,7 +90,7 @@ class MomentCriterion(Criterion):
     @override
     def prepare(self, source, *, model=None):
         how = {"method": self.method, "draws": self.draws, "random_seed": self.random_seed}
-        return MomentScorer(self, as_ensemble(source, model=model, **how, weigh=self.weigh, what=self.name))
+        return MomentScorer(self, ensemble_from(source, self.name, model=model, **how, weigh=self.weigh))
 
     def weigh(self, average: ModelAverage) -> ModelAverage:
         """The average with the criterion's weights of the models; by default unchanged."""

@@ -162,10 +162,7 @@ def effective(log_weights: np.ndarray) -> float:
 
 
 def anneal(
-    posterior: Path,
-    start: np.ndarray,
-    rng: np.random.Generator,
-    advance: Callable[..., None] = lambda *args: None,
+    posterior: Path, start: np.ndarray, rng: np.random.Generator, advance: Callable[..., None] = lambda *args: None
 ) -> Annealed:
     """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere."""
     S = len(start)

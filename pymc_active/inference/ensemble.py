@@ -18,6 +18,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.data import Data
+from pymc_active.support.summaries import Summarized, Summary
 
 # One Gaussian at the highest mode: hyperparameters fixed, marginalised in the mean, or in mean and variance.
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
@@ -65,8 +66,8 @@ class Part(NamedTuple):
     rule: str = "map"
 
 
-@dataclass(frozen=True, eq=False)
-class Ensemble:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ensemble(Summarized):
     """Weighted hyperparameters of one model, or of several.
 
     ``X`` (n, D), ``y`` and ``y_sd`` (n,) are the data that the members are conditioned on, in the user's units;
@@ -92,9 +93,9 @@ class Ensemble:
     def __len__(self) -> int:
         return sum(len(part.z) for part in self.parts)
 
-    def __repr__(self) -> str:
-        models = f" of {self.n_models} models" if self.n_models > 1 else f" of {self.gpm.description}"
-        return f"<Ensemble{models}: {len(self)} members, method {self.method}, {len(self.y)} points>"
+    def _summary(self) -> Summary:
+        models = f"{self.n_models} models" if self.n_models > 1 else self.gpm.description
+        return Summary(f"Ensemble of {models}", {"members": len(self), "method": self.method, "points": len(self.y)})
 
     @property
     def n_models(self) -> int:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_active.support.summaries import Summarized, Summary
 
-@dataclass(frozen=True)
-class Evidence:
+
+@dataclass(frozen=True, repr=False)
+class Evidence(Summarized):
     """Log p(y) of a model and its standard error, nats.
 
     ``by`` is "smc" (annealed particles), "importance" (weighted or annealed draws around modes), "smc and importance"
@@ -23,6 +25,9 @@ class Evidence:
 
     def __str__(self) -> str:
         return f"{self.value:.2f} ± {self.error:.2f} nats, by {self.by}"
+
+    def _summary(self) -> Summary:
+        return Summary(f"Evidence {self}")
 
 
 UNKNOWN = Evidence(np.nan, np.nan, "unknown")

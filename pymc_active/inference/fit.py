@@ -175,9 +175,9 @@ class Fit(Summarized, ABC):
         return self.gpm.labels
 
     @cached_property
-    def constrained_center(self) -> dict[str, np.ndarray]:
-        """:attr:`center` in the user's space: variable name -> array, Deterministics included."""
-        return {name: values[0] for name, values in self.gpm.constrain(self.center[None]).items()}
+    def constrained_center(self) -> dict[str, Any]:
+        """:attr:`center` in the user's space: variable name -> number or array, Deterministics included."""
+        return {name: v[0] if v.ndim > 1 else float(v[0]) for name, v in self.gpm.constrain(self.center[None]).items()}
 
     @checked
     def to_datatree(

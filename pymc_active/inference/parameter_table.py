@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.numbers import QUANTILES
 
 
-def table_of_draws(gpm: GPModel, thetas: np.ndarray) -> pd.DataFrame:
-    """Medians, sds and central 89 % intervals of scalars and vectors, from draws (S, P).
+def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
+    """Medians, sds and central 89 % intervals of scalars and vectors of a model, from draws (S, P).
 
     One row for each entry, such as ``lengthscale[acid]``. Matrices such as an embedding's R are left out, and so is
-    ``log_noise`` if there is ``noise``, and ``mean_constant`` if there is ``mean_constant_original_units``.
+    ``log_noise`` if there is ``noise``; ``mean_constant_original_units`` is called ``mean``.
     """
     with np.errstate(all="ignore"):
         drawn = {name: np.asarray(values, float) for name, values in gpm.constrain(thetas).items()}
@@ -25,7 +25,7 @@ def table_of_draws(gpm: GPModel, thetas: np.ndarray) -> pd.DataFrame:
 def _table(drawn: dict[str, np.ndarray], inputs: list) -> pd.DataFrame:
     rows = {}
     for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
-        values = drawn[name]
+        values, name = drawn[name], name.removesuffix("_original_units").replace("mean_constant", "mean")
         for index in np.ndindex(values.shape[1:]):
             labels = inputs if values.shape[1:] == (len(inputs),) else range(values.shape[-1])
             row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]

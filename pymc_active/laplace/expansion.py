@@ -12,12 +12,13 @@ from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry, l
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.full_space import EmbeddingSlice, FullSpace, Space, find_space
+from pymc_active.support.summaries import Summarized, Summary
 
 # A dense (P, P) matrix of this size takes about 200 MB, and a few of them are needed.
 LARGEST_DENSE = 5000
 
 
-class Expansion:
+class Expansion(Summarized):
     """Log posterior, gradient, exact Hessian, covariance and Laplace evidence at one point z (P',).
 
     All are in the coordinates of ``space``; ``theta`` and ``full_...`` are in the model's own parameters. ``posterior``
@@ -54,6 +55,9 @@ class Expansion:
             + self.log_multiplicity
             + space.log_complement
         )
+
+    def _summary(self) -> Summary:
+        return Summary("Expansion", {"log posterior": f"{self.log_posterior:.2f} nats", "parameters": len(self.theta)})
 
     def __getstate__(self) -> dict:
         # Matrices of the size of the data are recomputed when needed.

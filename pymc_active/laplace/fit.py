@@ -177,8 +177,8 @@ class LaplaceFit(Fit):
         return self.gpm.unflatten(self.theta)
 
     @cached_property
-    def constrained_point(self) -> dict[str, np.ndarray]:
-        """The mode in the user's space: variable name -> array, Deterministics included."""
+    def constrained_point(self) -> dict[str, Any]:
+        """The mode in the user's space: variable name -> number or array, Deterministics included."""
         return self.constrained_center
 
     @property

@@ -175,6 +175,8 @@ class Pool(Rows):
         self.table = pool.copy() if isinstance(pool, pd.DataFrame) else None
         self.X = read_inputs(pool, "pool", len(inputs)).copy()
         self.X.setflags(write=False)
+        # Points of an array are shown as the numbers that they are.
+        self.dtype = int if np.asarray(pool).dtype.kind in "iu" else float
         self.repeat = repeat
 
     def __len__(self) -> int:
@@ -214,7 +216,7 @@ class Pool(Rows):
 
     def show(self, choices):
         rows = [choice.row for choice in choices]
-        return self.X[rows] if self.table is None else self.table.iloc[rows]
+        return self.X[rows].astype(self.dtype) if self.table is None else self.table.iloc[rows]
 
     def __repr__(self) -> str:
         return f"a pool of {len(self.X)} points"

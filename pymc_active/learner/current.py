@@ -74,7 +74,7 @@ class Current:
                 before.subject.set_data(before.data)
             raise
 
-    def searched(self) -> Fit | ModelAverage:
+    def searched(self, progressbar: bool = False) -> Fit | ModelAverage:
         """The fit before verification, after those to what had been told each time since the last fit."""
         if self.run.fit is None:
             self.check_data()
@@ -82,9 +82,9 @@ class Current:
                 subject, steps = self._models(), self.run.steps
                 # The last fit says which models are left out.
                 with subject.holding_first(steps[0]), ignoring(ModelLeftOutWarning):
-                    run = self._verify(self._followed(subject))
+                    run = self._verify(self._followed(subject, progressbar), progressbar)
                 self.run = replace(run, steps=steps[1:], fit=None, verified=None)
-            self.run = replace(self._followed(self._models()), steps=())
+            self.run = replace(self._followed(self._models(), progressbar), steps=())
             self._warn(self.run.searched)
         return self.run.searched
 
@@ -93,10 +93,10 @@ class Current:
             self.run.subject.raise_unfitted(len(self.run.y))
         return self.run.subject
 
-    def _followed(self, subject: FollowedModels) -> Run:
+    def _followed(self, subject: FollowedModels, progressbar: bool) -> Run:
         """The run after a fit to the data that the models hold."""
         with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
-            followed = subject.follow(self.run.random_seed, self.executor)
+            followed = subject.follow(self.run.random_seed, self.executor, progressbar=progressbar)
             return self.run.refitted(followed, followed.last())
 
     def _warn(self, fit: Fit | ModelAverage) -> None:
@@ -112,11 +112,11 @@ class Current:
             warnings.append(offer_output_map)
         self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
-    def verified(self) -> Fit | ModelAverage:
+    def verified(self, progressbar: bool = False) -> Fit | ModelAverage:
         """The fit, or the longer run that a due verification found better."""
         if self.run.verified is None:
-            self.searched()
-            self.run = self._verify(self.run)
+            self.searched(progressbar)
+            self.run = self._verify(self.run, progressbar)
         assert self.run.verified is not None
         return self.run.verified
 
@@ -140,7 +140,7 @@ class Current:
                     "learner, and tell results to the learner"
                 )
 
-    def _verify(self, run: Run) -> Run:
+    def _verify(self, run: Run, progressbar: bool) -> Run:
         """The run with its fit, to the data that the models hold, verified if due."""
         subject, searched = run.subject, run.searched
         assert isinstance(subject, FollowedModels), "it has a fit"
@@ -151,17 +151,17 @@ class Current:
         else:
             probability = searched.probability.to_numpy()
             fits = {label: fit for (label, fit), p in zip(searched.items(), probability, strict=True) if p > _UNLIKELY}
-        verification = run.verification.verify(fits, run.ledger.candidates.places(PLACES))
+        verification = run.verification.verify(fits, run.ledger.candidates.places(PLACES), progressbar)
         if not verification.longer:
             return replace(run, verification=verification, verified=searched)
         with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
             return replace(run, verification=verification, verified=subject.last(verification.longer))
 
-    def before_asking(self) -> None:
+    def before_asking(self, progressbar: bool) -> None:
         """Fit, and verify if due; record the regret of the choice of a fit that was replaced."""
         # Random points need no fit.
         if self.run.criterion is not None or self.run.verification.is_due(len(self.run.y), self.run.n_start):
-            self.verified()
+            self.verified(progressbar)
         if self.run.verification.longer and isinstance(self.run.criterion, Criterion):
             self._look_back(self.run.criterion)
 

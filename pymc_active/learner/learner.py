@@ -37,13 +37,7 @@ from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    ExecutionWarning,
-    SamplingWarning,
-    ignoring,
-    warn_user,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ExecutionWarning, SamplingWarning, ignoring, warn_user
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5
@@ -91,6 +85,8 @@ class Learner(Summarized):
         ``"random"`` draws points at random. For a variant pass the function of that name with its arguments, such as
         ``functools.partial(pma.active.bald, target="f")``. Any other function ``criterion(fit, X)`` returns one number
         for each row of X; larger is better, and zero is what a failed experiment is worth.
+    X_target : ndarray or DataFrame, shape (T, D), optional
+        Where predictions matter, for ``learn="function"`` or ``criterion="epig"``, in place of 100 candidates.
     pool : ndarray, DataFrame or dask array, shape (m, D)
         Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
         by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
@@ -151,9 +147,10 @@ class Learner(Summarized):
     def __init__(
         self,
         gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel] | MakeModel | None = None,
-        learn: str = "function",
+        learn: Literal["function", "hyperparameters", "model", "maximum"] = "function",
         *,
         criterion: str | AnyCriterion | None = None,
+        X_target: Any = None,
         pool: Any = None,
         bounds: Any = None,
         repeat: bool = False,
@@ -166,7 +163,7 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points)
+        run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points, X_target)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -312,12 +309,15 @@ class Learner(Summarized):
         return cast("FollowedModels", self._run.subject)
 
     @checked
-    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None) -> Any:
+    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None, progressbar: bool = True) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
         ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
         question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
         the others, of a pool only rows with these values are candidates.
+
+        Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
+        ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.
 
         A ValueError if fewer are left, and for a fixed value outside the bounds.
 
@@ -333,7 +333,7 @@ class Learner(Summarized):
         if not isinstance(self._run.subject, FirstDesign):
             if isinstance(self.criterion, OptimumCriterion):
                 check_data(self.y)
-            self._current.before_asking()
+            self._current.before_asking(progressbar)
         choices: list[Choice] = []
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
@@ -361,7 +361,7 @@ class Learner(Summarized):
         return self._run.data.errors
 
     def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
-        """Add measurements y, (k,) or a number, at points x, (k, D) or (D,), which are no longer pending.
+        """Add measurements y, (k,) or a number, at x, (k, D), (D,) or a dict by input, which is no longer pending.
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
         data and, unless ``repeat``, is not asked for again. In a table of several rows NaN, None and masked values mean
@@ -396,6 +396,7 @@ class Learner(Summarized):
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
+        columns = list(x) if isinstance(x, Mapping) else columns
         self._current.become(self._run.tell(data, positions, columns))
 
     def correct(self, row: int | str, y: float) -> None:
@@ -448,7 +449,7 @@ class Learner(Summarized):
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
-                x = self.ask()
+                x = self.ask(progressbar=False)
                 # The oracle may write into its argument.
                 self.tell(x, oracle(x.copy()))
                 if save_to is not None:
@@ -602,4 +603,5 @@ class Learner(Summarized):
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
         self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
+        told["score"].attrs["units"] = getattr(self.criterion, "units", "")
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

@@ -100,10 +100,13 @@ class Ledger:
         return replace(self, start=tuple(map(Choice, X, self.candidates.find(X), [np.nan] * len(X))))
 
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
-        """Points as a matrix, and the labels of the rows of a data frame."""
+        """Points as a matrix, and the labels of the rows of a data frame; a dict by input is a point or a table."""
         labels = [x] if isinstance(x, str) else list(x) if isinstance(x, list | tuple | pd.Index) else []
         if labels and all(isinstance(one, str) for one in labels):
             raise TypeError(f"{what} must hold numbers, the inputs of points; got labels: pass pool.loc[{labels!r}]")
+        if isinstance(x, Mapping):
+            is_point = not any(np.ndim(value) or isinstance(value, Mapping) for value in x.values())
+            x = pd.Series(x) if is_point else pd.DataFrame(x)
         if isinstance(x, pd.Series):
             # A row of a data frame.
             x = x.to_frame().T

@@ -52,12 +52,7 @@ class FollowedModels:
 
     @classmethod
     def of(
-        cls,
-        models: Mapping[Any, GPModel],
-        inference: str,
-        *,
-        prior: Prior = None,
-        max_points: int | None = None,
+        cls, models: Mapping[Any, GPModel], inference: str, *, prior: Prior = None, max_points: int | None = None
     ) -> Self:
         """Models without fits."""
         streams = {label: _stream(label) if len(models) > 1 else None for label in models}
@@ -109,9 +104,9 @@ class FollowedModels:
                 stack.enter_context(holding(gpm, first))
             yield
 
-    def follow(self, seed: int, executor: Executor | None, anew: bool = False) -> Self:
+    def follow(self, seed: int, executor: Executor | None, anew: bool = False, progressbar: bool = False) -> Self:
         """Update the particles of every model, or follow its modes; or fit all anew."""
-        after = replace(self, tracks={**self.tracks, **_followed(self.tracks, seed, executor, anew)})
+        after = replace(self, tracks={**self.tracks, **_followed(self.tracks, seed, executor, anew, progressbar)})
         if not self.are_several:
             return after
         with ignoring(DoubtfulEvidenceWarning):
@@ -179,11 +174,11 @@ def _stream(label: Any) -> int:
 
 
 def _followed(
-    tracks: Mapping[Any, Track], seed: int, executor: Executor | None, anew: bool = False
+    tracks: Mapping[Any, Track], seed: int, executor: Executor | None, anew: bool, progressbar: bool
 ) -> dict[Any, Track]:
     """Tracks of models after a fit, of several in the workers of an executor if wished; warns of those that fail."""
     if len(tracks) == 1 and ONLY in tracks:
-        return {ONLY: tracks[ONLY].follow(seed, executor, anew)}
+        return {ONLY: tracks[ONLY].follow(seed, anew, executor=executor, progressbar=progressbar)}
     elsewhere = {
         label: Call(executor, _followed_elsewhere, track, seed, anew)
         for label, track in tracks.items()
@@ -196,7 +191,7 @@ def _followed(
                 if label in elsewhere:
                     found[label] = elsewhere[label].result().of(track.gpm)
                 else:
-                    found[label] = track.follow(seed, executor, anew)
+                    found[label] = track.follow(seed, anew, executor=executor, progressbar=progressbar)
             except NoFiniteStartError as error:
                 failed[label] = error
             except ValueError as error:

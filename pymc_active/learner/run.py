@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from pymc_active.criteria.base import Criterion, is_lazy
-from pymc_active.criteria.by_name import Named, make_criterion
+from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
 from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
@@ -152,19 +153,9 @@ class Run:
 
 
 def new_run(
-    gpm: Any,
-    learn: str,
-    criterion,
-    pool,
-    bounds,
-    repeat,
-    minimize,
-    prior,
-    inference,
-    verify,
-    random_seed,
-    max_points=None,
-) -> Run:
+    gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, inference, verify, random_seed,
+    max_points=None, X_target=None,
+) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
         hint = ": for the minimum pass learn='maximum', minimize=True" if str(learn).startswith("min") else ""
@@ -216,6 +207,10 @@ def new_run(
     if criterion is None:
         criterion = GOALS[learn]
     several = learn == "model" or subject.are_several
+    if X_target is not None:
+        if criterion not in (known := criterion_names("predictions")):
+            raise ValueError(f"X_target is for the criteria {' and '.join(known)}, by name; got {criterion!r}")
+        criterion = partial(CRITERIA[criterion].function, X_target=X_target)
     named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
     no_data = Data(np.empty((0, len(inputs))), np.empty(0))

@@ -63,7 +63,7 @@ def to_contents(run: Run, notes: dict[str, Any]) -> Contents:
         groups["constant_data"]["y_sd"] = ("obs", run.data.y_sd)
     table = None
     if isinstance(candidates, Pool):
-        groups["pool"] = xr.Dataset({"X": (("point", "input"), candidates.X)}, inputs)
+        groups["pool"] = xr.Dataset({"X": (("point", "input"), candidates.X.astype(candidates.dtype))}, inputs)
         if candidates.table is not None:
             table = write_table(candidates.table)
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
@@ -327,7 +327,7 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
         if box.attrs.get("is_named"):
             return None, dict(zip(box["input"].to_numpy().tolist(), pairs, strict=True))
         return None, pairs
-    X = np.array(groups["pool"]["X"].to_numpy(), float)
+    X = groups["pool"]["X"].to_numpy()
     return X if table is None else read_table(table, X), None
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose
 from pymc_active.particles.informative import holding, informative_rows
-from pymc_active.particles.particle_fit import ParticleFit, default_particles
+from pymc_active.particles.particle_fit import ParticleFit, default_particles, log_fresh
 
 # Points told between full mode searches of one model, or half as many as there were; in between its modes are followed.
 _SEARCH_EVERY = 15
@@ -51,7 +50,7 @@ class Track:
         """Whether modes represent the posterior."""
         return self.inference == "laplace" or not self.gpm.shapes
 
-    def follow(self, seed: int, executor: Executor | None = None, anew: bool = False) -> Track:
+    def follow(self, seed: int, anew: bool = False, **how: Any) -> Track:
         """The track after a fit to the data that the model holds: particles are updated, or modes followed.
 
         ``anew`` draws all particles that a single model has, or searches modes beside those known.
@@ -60,7 +59,7 @@ class Track:
         n, own = len(self.gpm.y), [] if self.stream is None else [self.stream]
         rng = np.random.default_rng((seed, n, *own))
         if self.by_modes:
-            return self._follow_modes(rng, executor, anew)
+            return self._follow_modes(rng, anew, **how)
         rows = self.rows
         if self.max_points is not None and n > self.max_points:
             rows = self._informative(self.max_points, rng)
@@ -68,12 +67,13 @@ class Track:
         with after.holding_rows():
             last = None if anew else cast("ParticleFit | None", self.last)
             if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):
-                fit = last.follow(rng, executor)
+                fit = last.follow(rng, **how)
             else:
                 n_particles = default_particles(len(self.gpm.y))
                 if self.stream is not None and not anew:
                     n_particles = min(n_particles, _PARTICLES)
-                fit = self.renew(self.gpm, n_particles, rng, executor=executor)
+                log_fresh(self.gpm, "it is the first" if self.last is None else "the data changed, or it was asked for")
+                fit = self.renew(self.gpm, n_particles, rng, **how)
         return replace(after, last=fit if rows is None else replace(fit, n_left_out=n - len(rows)))
 
     def of(self, gpm: GPModel) -> Track:
@@ -100,20 +100,23 @@ class Track:
         """Context in which the model holds the data that the last fit was made to."""
         return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.data.rows(self.rows))
 
-    def _follow_modes(self, rng: np.random.Generator, executor: Executor | None, anew: bool) -> Track:
+    def _follow_modes(self, rng: np.random.Generator, anew: bool, progressbar: bool = False, **how: Any) -> Track:
         """Follow the modes; every 15 points, or with few when there are half as many again, search them anew."""
         n = len(self.gpm.y)
         if not self.gpm.shapes:
             return replace(self, last=fit_laplace(self.gpm, optimize=False))
         wanted = min(_SEARCH_EVERY, max(self.last_search, 0) // 2 + 1)
         is_full, is_small = anew or n - self.last_search >= wanted, n < _SMALL
+        if is_full:
+            reason = "it is the first search" if self.last is None else f"there were {self.last_search} at the last one"
+            log_fresh(self.gpm, reason, "modes are searched")
         fit = fit_laplace(
             self.gpm,
             start=cast("LaplaceFit | None", self.last),
             n_restarts=2 if not is_full else 6 if is_small else 12,
             population=None if is_full and not is_small else 0,
             random_seed=rng,
-            progressbar=False,
-            executor=executor,
+            progressbar=progressbar and is_full,
+            **how,
         )
         return replace(self, last=fit, last_search=n if is_full else self.last_search)

@@ -76,13 +76,13 @@ class Verification:
         assert isinstance(self.every, int)
         return (n - n_start) // self.every > (last - n_start) // self.every
 
-    def verify(self, fits: Mapping[Any, Fit], X: np.ndarray) -> Self:
+    def verify(self, fits: Mapping[Any, Fit], X: np.ndarray, progressbar: bool = False) -> Self:
         """Compare fits to the same data with longer runs, at the points X (m, D); those that are better are kept."""
         n = len(next(iter(fits.values())).y)
         verdicts, longer = {}, {}
         for i, (label, fit) in enumerate(fits.items()):
             seed = int(np.random.default_rng((self.random_seed, n, 2, i)).integers(2**31))
-            verdicts[label], run = _verdict(fit, X, seed)
+            verdicts[label], run = _verdict(fit, X, seed, progressbar)
             if verdicts[label].replaced:
                 longer[label] = run
         if longer and not any(v.replaced for known in self.verdicts.values() for v in known.values()):
@@ -130,8 +130,8 @@ class Verification:
         return replace(self, verdicts=verdicts, regret=regret)
 
 
-def _verdict(fit: Fit, X: np.ndarray, seed: int) -> tuple[Verdict, Any]:
-    reference = make_reference(fit, None, _LONGER * default_particles(len(fit.y)), seed)
+def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Verdict, Any]:
+    reference = make_reference(fit, None, _LONGER * default_particles(len(fit.y)), seed, progressbar)
     compared = compare_predictions(fit, X, np.arange(len(X)), mixture(reference.ensemble, X), None)
     loss = float((compared.nll[0] - compared.true_nll).mean())
     error = float(np.hypot(fit.log_evidence_error, reference.evidence.error))

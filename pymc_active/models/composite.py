@@ -128,6 +128,9 @@ def composite_gp(
           1 / (1 + exp(-(x - location) / width)): log 0.01 / 1. All of these are in the units of the scaled inputs.
         * ``mean_constant``: 0 / 1; ``mean_slope``: 0 / 2
 
+        Traces and summaries also hold them without the logarithm in the user's units, as ``period_PER``. Of a product
+        the first factor has the scale of y.
+
     Raises
     ------
     TypeError, ValueError
@@ -223,16 +226,20 @@ class _Composite(Blueprint):
                     if len(columns) > 1:
                         raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
                     prior = (np.log(known[0] / self.x_map.scale[columns[0]]), KNOWN_PERIOD_SD)
-                dims = ("input",) if kind == "location" and base.name == "LIN" and base.input is None else ()
-                self.parameters.add(f"{kind}_{name}", *prior, *dims)
-            # The unit of a lengthscale or period is that of its column; several columns share one on the scaled inputs.
-            unit = self.x_map.scale[columns[0]] if len(columns) == 1 else 1.0
-            scale = "period" if base.name in _PERIODIC else "width" if base.name == "STEP" else "lengthscale"
-            if f"log_{scale}" in _PARAMETERS[base.name]:
-                self.parameters.add_exponential(f"{scale}_{name}", f"log_{scale}_{name}", unit)
-            if base.name == "STEP" and not self.x_map.is_identity:
-                shift = self.x_map.shift[columns[0]]
-                self.parameters.add_in_original_units(f"location_{name}", unit, shift)
+                is_vector = kind == "location" and base.name == "LIN" and base.input is None
+                self.parameters.add(f"{kind}_{name}", *prior, *["input"] * is_vector)
+                at = slice(None) if is_vector else columns[0]
+                # The unit of a lengthscale is that of its column; several columns share one on the scaled inputs.
+                unit = self.x_map.scale[at] if is_vector or len(columns) == 1 else 1.0
+                if kind == "log_outputscale":
+                    # That of a line is per unit of its input.
+                    unit = 1 / unit if base.name in _LINES else 1.0
+                    unit *= self.y_map.scale if f"{kind}_{name}" in self.outputscales else 1.0
+                unit = 1.0 if kind == "log_alpha" or is_periodic_lengthscale else unit
+                if kind != "location":
+                    self.parameters.add_exponential(f"{kind.removeprefix('log_')}_{name}", f"{kind}_{name}", unit)
+                elif not self.x_map.is_identity:
+                    self.parameters.add_in_original_units(f"{kind}_{name}", unit, self.x_map.shift[at])
 
     def inputs_of(self, name):
         bases = zip(self._bases, self._names, strict=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -66,6 +66,11 @@ COLUMNS, NUMBERS = ("log_weights", "log_likelihood", "families"), ("log_evidence
 
 # Particles by default, up to so many points, and with many of these; the least that may be asked for.
 _USUAL, _UP_TO, _LEAST, FEWEST = 256, 300, 16, 32
+
+
+def log_fresh(gpm: GPModel, reason: str, what: str = "a fit is drawn anew") -> None:
+    """Say why a run does what takes long."""
+    logging.getLogger("pymc_active").info("%s, %d points: %s, since %s", gpm.description, len(gpm.y), what, reason)
 
 
 def default_particles(n: int) -> int:
@@ -145,7 +150,7 @@ class ParticleFit(Fit):
     swarm: Swarm
     # How the particles were made.
     made: Mapping[str, Any]
-    # Makes a fresh fit: (gpm, n_particles, rng, executor=...).
+    # Makes a fresh fit: (gpm, n_particles, rng, executor=..., progressbar=...).
     renew: Callable[..., ParticleFit]
 
     kind: ClassVar[str] = "particles"
@@ -310,8 +315,8 @@ class ParticleFit(Fit):
         with holding(self.gpm, self.data.joined(points, values, errors)):
             return self.follow(np.random.default_rng(random_seed))
 
-    def follow(self, rng: np.random.Generator, executor: Executor | None = None) -> ParticleFit:
-        """:meth:`update` to the current data of the model, which begin with those of the fit."""
+    def follow(self, rng: np.random.Generator, **how: Any) -> ParticleFit:
+        """:meth:`update` to the current data of the model, which begin with those of the fit; ``how`` to ``renew``."""
         gpm, before, S = self.gpm, self.swarm, len(self.swarm.z)
         data = gpm.data.copy()
         y = data.y
@@ -332,13 +337,16 @@ class ParticleFit(Fit):
         evidence = before.log_evidence + float(logsumexp(weights))
         swarm = replace(swarm, log_weights=weights, log_evidence=evidence, log_evidence_error=float(error))
         updated = replace(self, data=data, swarm=swarm, made=diagnostics)
-        if len(y) >= _GROWTH * diagnostics["n_fresh"] or added > _ADDED_ERROR**2 or too_few:
-            return updated._anew(rng, executor)
+        has_grown = len(y) >= _GROWTH * diagnostics["n_fresh"]
+        if has_grown or added > _ADDED_ERROR**2 or too_few:
+            uncertain = f"only {size:.0f} of {S} particles carry weight" if too_few else "the evidence is uncertain"
+            reason = f"there were {diagnostics['n_fresh']} at the last fresh fit" if has_grown else uncertain
+            return updated._anew(rng, how, reason)
         if size < _MOVE * S:
             updated = updated._moved(rng)
             few = _FAMILIES * diagnostics["families_fresh"]
             if updated.made["acceptance"] < LOW_ACCEPTANCE or len(np.unique(updated.swarm.families)) < few:
-                return updated._anew(rng, executor)
+                return updated._anew(rng, how, "moves fail, or leave few families of particles")
         return updated
 
     def _moved(self, rng: np.random.Generator) -> ParticleFit:
@@ -346,14 +354,15 @@ class ParticleFit(Fit):
             swarm, acceptance = self.swarm.moved(rng, _MOVES)
         return replace(self, swarm=swarm, made={**self.made, "acceptance": acceptance})
 
-    def _anew(self, rng: np.random.Generator, executor: Executor | None) -> ParticleFit:
+    def _anew(self, rng: np.random.Generator, how: Mapping[str, Any], reason: str) -> ParticleFit:
         """A fresh fit to the same data, with as many particles, or the default, if that is what they are.
 
         Data that a fit did not expect call for a fresh one, which may then miss what the old one knows.
         """
         S, n = len(self.swarm.z), len(self.y)
+        log_fresh(self.gpm, reason)
         n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
-        fresh = replace(self.renew(self.gpm, n_particles, rng, executor=executor), n_left_out=self.n_left_out)
+        fresh = replace(self.renew(self.gpm, n_particles, rng, **how), n_left_out=self.n_left_out)
         gap = self.swarm.log_evidence - fresh.swarm.log_evidence
         if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
             known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self

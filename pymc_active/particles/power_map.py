@@ -12,6 +12,7 @@ from scipy.special import boxcox1p, inv_boxcox1p
 
 from pymc_active.inference.fit import Fit
 from pymc_active.support.scaling import penalties, spread
+from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
 
@@ -26,8 +27,8 @@ _FEWEST = 6
 _FAR = 10.0
 
 
-@dataclass(frozen=True)
-class PowerMap:
+@dataclass(frozen=True, repr=False)
+class PowerMap(Summarized):
     """The map without predictions; see :class:`pymc_active.OutputMap`."""
 
     kind: Literal["log", "yeo-johnson"] = "yeo-johnson"
@@ -44,6 +45,10 @@ class PowerMap:
                 "power must be from 0 to 2, scale positive and shift finite; got "
                 f"power={self.power!r}, scale={self.scale!r} and shift={self.shift!r}"
             )
+
+    def _summary(self) -> Summary:
+        numbers = {name: f"{value:.4g}" for name, value in vars(self).items() if isinstance(value, float)}
+        return Summary("OutputMap", {"kind": self.kind, **numbers})
 
     @classmethod
     def of_fit(cls, fit: Fit) -> Self:

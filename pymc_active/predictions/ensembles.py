@@ -35,17 +35,23 @@ def as_ensemble(
     method: str | None = None,
     draws: int | None = None,
     random_seed: Seed = None,
-    weigh: Callable[[ModelAverage], ModelAverage] | None = None,
-    what: str = "as_ensemble",
 ) -> Ensemble:
     """Weighted hyperparameters from any source; a TypeError or ValueError for what cannot be one.
 
-    An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities, which
-    ``weigh`` may change; models of zero weight are left out. A trace contributes all its draws, a dict of unconstrained
-    values by value-variable name one point; both need ``model`` and are conditioned on the data that it holds now.
-    ``method``, ``draws`` and ``random_seed`` are those of :func:`pymc_active.predict`; ``what`` names the caller in
-    messages.
+    An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models of
+    zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable name
+    one point; both need ``model`` and are conditioned on the data that it holds now. ``method``, ``draws`` and
+    ``random_seed`` are those of :func:`pymc_active.predict`.
     """
+    return ensemble_from(source, "as_ensemble", model=model, method=method, draws=draws, random_seed=random_seed)
+
+
+@checked
+def ensemble_from(
+    source: Source, what: str, weigh: Callable[[ModelAverage], ModelAverage] | None = None, *,
+    model: GPModel | None = None, method: str | None = None, draws: int | None = None, random_seed: Seed = None,
+) -> Ensemble:  # fmt: skip
+    """:func:`as_ensemble` for the caller that messages name; ``weigh`` may change the weights of several fits."""
     if model is not None and not isinstance(model, GPModel):
         raise TypeError(
             f"model must be a GPModel, as from_marginal makes it of a pm.gp.Marginal; got {kind_of(model)}. For models "

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.power_map import PowerMap
-from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.ensembles import Source, ensemble_from
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, as_model_average
 from pymc_active.predictions.predict import predict
@@ -23,7 +23,7 @@ from pymc_active.support.tables import read_inputs, read_outputs
 _NODES, _BLOCK = ndtri((np.arange(100) + 0.5) / 100), 5_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OutputMap(PowerMap):
     """A monotone map of y, which a Gaussian process describes better than y itself.
 
@@ -81,7 +81,7 @@ class OutputMap(PowerMap):
         logarithm with an sd of 0.5, 1 and 2 the mean is low by 0.2, 1.4 and 14 %, the variance by 5, 21 and 87 %.
         ``options`` are those of :func:`~pymc_active.predict`.
         """
-        ensemble = as_ensemble(source, what="predict", **options)
+        ensemble = ensemble_from(source, "predict", **options)
         X, y = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), None
         if y_new is not None:
             y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")

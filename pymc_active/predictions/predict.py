@@ -14,18 +14,12 @@ from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.aliases import warn_of_aliases
-from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
 from pymc_active.support.arguments import checked
-from pymc_active.support.tables import (
-    point_labels,
-    read_inputs,
-    read_outputs,
-    read_probabilities,
-    warn_if_far_outside,
-)
+from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities, warn_if_far_outside
 from pymc_active.support.threads import one_blas_thread
 
 # Members times points of a block.
@@ -103,7 +97,7 @@ def predict(
     ['f_mean', 'f_variance', 'y_variance']
     """
     probabilities = read_probabilities(quantiles)
-    ensemble = as_ensemble(source, model=model, method=method, draws=draws, random_seed=random_seed, what="predict")
+    ensemble = ensemble_from(source, "predict", model=model, method=method, draws=draws, random_seed=random_seed)
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
     if ensemble.gpm.box is not None:
         lost = "there the model knows no more than its prior"

@@ -8,13 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import xlogy
 
-from pymc_active.criteria.maximum.base import (
-    OfOneGP,
-    OptimumCriterion,
-    OptimumScorer,
-    named_source,
-    score_or_maximize,
-)
+from pymc_active.criteria.maximum.base import OfOneGP, OptimumCriterion, OptimumScorer, named_source, score_or_maximize
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source
