@@ -161,7 +161,13 @@ def test_order_of_the_models_does_not_matter(fits):
 
 @pytest.mark.parametrize(
     "criterion",
-    [Bams(), Bams("uniform", "modes"), Bams("tempered", "draws", random_seed=0), Committee(), Uncertainty(), Bald()],
+    [
+        Bams("uniform", "draws", random_seed=0),
+        Bams("tempered", "draws", random_seed=0),
+        Committee("draws", random_seed=0),
+        Uncertainty(method="draws", random_seed=0),
+        Bald(method="draws", random_seed=0),
+    ],
     ids=lambda c: f"{c.name}-{c.method}",
 )
 def test_gradient_over_models_is_that_of_central_differences(average, criterion):
