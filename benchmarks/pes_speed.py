@@ -28,6 +28,7 @@ import time
 from itertools import product
 
 import numpy as np
+from _pes_ground_truth import pes_ground_truth
 from _report import BLUE, ORANGE, panels, parser, quartiles, show, table_of, target, write
 from pes_peers import Peer, is_installed
 from scipy.stats import spearmanr
@@ -111,9 +112,7 @@ def run(D: int, n: int, peer: Peer | None, with_truth: bool) -> dict:
         "botorch_ask_seconds": asked.get("seconds"),
     }
     if D == 2 and with_truth:
-        truth = pma.active.pes_ground_truth(
-            gpm, bounds=[(0.0, 1.0)] * 2, point=POINT, n_grid=GRID, draws=DRAWS, random_seed=2
-        )
+        truth = pes_ground_truth(gpm, bounds=[(0.0, 1.0)] * 2, point=POINT, n_grid=GRID, draws=DRAWS, random_seed=2)
         cells = truth.x.to_numpy()
         there = peer("score", candidates=cells.tolist(), **given)["qPES"]["values"]
         result["spearman_with_truth"] = {

@@ -181,7 +181,7 @@ REFUSED = {
 ELSEWHERE = {
     *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "probit_gp", "sample", "calibrate"),
     *("fit", "fit_laplace", "fit_probit", "fit_smc"),
-    *("bald_from_trace", "bald_probit", "pes_ground_truth"),
+    *("bald_from_trace", "bald_probit"),
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),
     *("plot_check", "plot_active_inputs", "plot_sobol_indices"),

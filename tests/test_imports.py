@@ -50,7 +50,7 @@ BUDGETS = {
     "predictions": 1120,
     "paths": 900,
     "structure": 1820,
-    "criteria": 3080,
+    "criteria": 2940,
     "classification": 940,
     "checking": 1140,
     "learner": 3440,

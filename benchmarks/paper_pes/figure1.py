@@ -30,6 +30,7 @@ from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
+from _pes_ground_truth import pes_ground_truth
 from _records import RESULTS, Key, load, main
 from _report import table, target, write
 from _runs import METHODS, OUTPUTSCALE, PEERS, POINT, kernel, known_arguments, known_gpm, peer
@@ -73,7 +74,7 @@ def cells() -> np.ndarray:
 def find_truth(n: int, repeat: int, draws: int = HALF) -> dict:
     gpm = known_gpm(*draw_data(n, repeat))
     halves = [
-        pma.active.pes_ground_truth(
+        pes_ground_truth(
             gpm,
             bounds=BOUNDS,
             point=POINT,

@@ -9,7 +9,6 @@ from pymc_active.criteria.improvement import expected_improvement, upper_confide
 from pymc_active.criteria.maximum.entropy_search import entropy_search
 from pymc_active.criteria.maximum.max_value import joint_entropy_search, max_value_entropy, thompson
 from pymc_active.criteria.maximum.pes import pes
-from pymc_active.criteria.maximum.rejection_sampling import pes_ground_truth
 from pymc_active.learner.designs import gradient_design, latin_hypercube, random_design
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
@@ -37,7 +36,6 @@ __all__ = [
     "max_value_entropy",
     "model_posterior",
     "pes",
-    "pes_ground_truth",
     "random_design",
     "thompson",
     "uncertainty",

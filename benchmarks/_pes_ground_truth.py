@@ -12,7 +12,6 @@ from pymc_active.information.mixture_entropy import gaussian_entropy
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.threads import one_blas_thread
 
@@ -22,7 +21,6 @@ _MOST_CELLS, _BLOCK = 4096, 4096
 _FEWEST = 10
 
 
-@checked
 def pes_ground_truth(
     gpm: GPModel,
     *,
@@ -42,7 +40,7 @@ def pes_ground_truth(
     Parameters
     ----------
     gpm, bounds, point, minimize, random_seed
-        As in :func:`pes`.
+        As in :func:`pymc_active.active.pes`.
     n_grid, draws, fewest : int
         Cells a side, n_grid ** D <= 4,096 in all; draws of the function, of 4 bytes for each cell; and the fewest
         draws, at least 10, of a place of the maximum that is not left out.
