@@ -99,7 +99,7 @@ class ImportanceFit(Fit):
 
     @classmethod
     def to(cls, gpm, draws, rng):
-        return cls(gpm, (gpm.X, gpm.y), draw_prior(gpm, gpm.posterior(), draws, rng))
+        return cls(gpm, gpm.data, draw_prior(gpm, gpm.posterior(), draws, rng))
 
     @property
     def ensemble(self):

@@ -128,7 +128,7 @@ def test_verification_and_targets_are_the_same_rows_of_a_lazy_pool_and_of_an_arr
     rows = []
     for pool in (lazy(), POOL):
         active = learner(pool, verify=1)
-        monkeypatch.setattr(Verification, "verify", lambda self, fits, X: rows.append(X) or self)
+        monkeypatch.setattr(Verification, "verify", lambda self, fits, X, *_: rows.append(X) or self)
         active.ask()
         rows.append(active.criterion.targets)
     assert len(np.unique(rows[0], axis=0)) == 100

@@ -278,7 +278,7 @@ def test_a_search_of_logarithms_is_told_and_shown_as_one(multiplied):
     assert str(pma.decompose(multiplied.logarithm, y_unit="kg")) == str(words)
     assert repr(multiplied.logarithm).startswith("<StructureSearch: outputs the logarithm of y; best ")
     assert "Of the logarithm of y" not in str(pma.decompose(multiplied.best))
-    assert plots.plot(multiplied).get_xlabel() == "level of the search for the logarithm of y"
+    assert plots.plot(multiplied).get_title(loc="left") == "kernels for the logarithm of y"
 
 
 @pytest.mark.slow

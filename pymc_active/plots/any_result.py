@@ -96,7 +96,10 @@ def _dimensions(result: EmbeddingDimension, **keywords: Any) -> Any:
 
 @plot.register
 def _search(search: StructureSearch, **keywords: Any) -> Any:
-    return plot_evidence((search.logarithm or search).table, **keywords)
+    ax = plot_evidence((search.logarithm or search).table, **keywords)
+    if search.logarithm is not None:
+        ax.set_title("kernels for the logarithm of y", loc="left", fontsize=9)
+    return ax
 
 
 @plot.register
