@@ -51,12 +51,12 @@ def predict(
         In the user's units. Row labels are kept.
     method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
         How to marginalise the hyperparameters of a fit: by default over its particles, for a LaplaceFit ``"mgp"``.
-        ``"map"`` fixes them at the mode, that of the unconstrained parameters with the Jacobian, which ``pm.find_MAP``
-        leaves out; ``"bbq"`` adds the variance of the mean; ``"mgp"`` also that of the variance; ``"modes"`` mixes the
-        MGP predictions of all modes found, weighted by evidence. ``"draws"`` and ``"cubature"`` give the exact moments
-        of a mixture of GPs, at draws from the posterior or at 2P points around the highest mode; unlike the MGP
-        variance, theirs tends to V, not 4/3 V, as the hyperparameters become known. For several models: the exact
-        moments of the mixture of their predictions.
+        ``"map"`` fixes them at the mode with most of the evidence, that of the unconstrained parameters with the
+        Jacobian, which ``pm.find_MAP`` leaves out; ``"bbq"`` adds the variance of the mean; ``"mgp"`` also that of the
+        variance; ``"modes"`` mixes the MGP predictions of all modes found, weighted by evidence. ``"draws"`` and
+        ``"cubature"`` give the exact moments of a mixture of GPs, at draws from the posterior or at 2P points around
+        that mode; unlike the MGP variance, theirs tends to V, not 4/3 V, as the hyperparameters become known. For
+        several models: the exact moments of the mixture of their predictions.
     quantiles : sequence of float, optional
         Probabilities between 0 and 1, such as ``(0.05, 0.95)``. The quantiles are those of the mixture itself, which is
         not Gaussian: on few data its tails are heavier.
