@@ -20,7 +20,7 @@ from pymc_active.posterior.full_space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized, Summary
 
-# One Gaussian at the mode with most of the evidence: hyperparameters fixed, marginalised in the mean, or in mean and variance.
+# One Gaussian at the mode with most of the evidence: plain, or with the mean, or mean and variance, marginalised.
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
 # Mixtures over several hyperparameters.
 MIXTURE_METHODS = ("modes", "draws", "cubature")
