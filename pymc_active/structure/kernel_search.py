@@ -202,8 +202,8 @@ def compositional_kernel_search(
     priors : "wide", "toolbox" or dict, optional
         As in :func:`composite_gp`; a key such as ``log_period`` or ``log_period_PER`` serves all expressions.
     random_seed, progressbar, executor, fit_keywords
-        As in :func:`pymc_active.fit_laplace`, with more keywords for it, such as ``{"n_restarts": 4}``. An executor runs
-        one task for each kernel; the same seed gives the same search with and without it.
+        As in :func:`pymc_active.fit_laplace`, with more keywords for it, such as ``{"n_restarts": 4}``. An executor
+        runs one task for each kernel; the same seed gives the same search with and without it.
 
     Raises
     ------
