@@ -55,7 +55,7 @@ BUDGETS = {
     "checking": 1140,
     "learner": 3440,
     "relevant_inputs": 1820,
-    "plots": 1660,
+    "plots": 1680,
     "datasets": 60,
     "active": 60,
     "cov": 20,

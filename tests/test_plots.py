@@ -491,7 +491,10 @@ def test_one_component_is_drawn_against_y():
     # The mean depends on u only. The error of interpolation is h²/8 |f''|, some 1e-4 at 200 points.
     assert_allclose(np.interp(u, grid, mean), pma.predict(fit, fit.X).f_mean, atol=1e-3)
     _, (low, high) = band(ax.collections[0])
-    expected = pma.predict(fit, 3 + 10 * np.linalg.lstsq(R, grid[None])[0].T)
+    # What X has on average at u: its mean, and slopes that are covariances over a variance. It goes to u.
+    average = X.mean(0) + np.outer(grid - u.mean(), (u - u.mean()) @ X / np.square(u - u.mean()).sum())
+    assert_allclose(average @ R[0], grid, atol=1e-12)
+    expected = pma.predict(fit, 3 + 10 * average)
     assert_allclose(mean, expected.f_mean)
     assert_allclose(high - low, 2 * 1.598193 * np.sqrt(expected.f_variance))
     with pytest.raises(ValueError, match="pass y with X"):

@@ -47,9 +47,10 @@ def plot_embedding(
     The coordinates are u = R x / lengthscale, at the highest mode or particle, turned to the principal axes of R (its
     singular vectors, the largest first, the largest weight of each positive): the model does not know any rotation or
     reflection of it. One component is drawn with y, two or the first two as a map of the mean of f, on whose scale the
-    data are coloured. Predictions are those of ``predict(fit, x)`` where x is the point of least norm, in scaled
-    inputs, that goes to u. ``limits`` are pairs (low, high) of the components drawn, by default a tenth beyond X on
-    either side. The colour bar is the figure's last Axes. The rest is as in :mod:`pymc_active.plots`.
+    data are coloured. Predictions are those of ``predict(fit, x)`` where x is what X has on average at u, by linear
+    regression: R is uncertain, and points unlike X would go elsewhere by each draw of it. ``limits`` are pairs
+    (low, high) of the components drawn, by default a tenth beyond X on either side. The colour bar is the figure's last
+    Axes. The rest is as in :mod:`pymc_active.plots`.
     """
     check_one_fit(fit, "plot_embedding")
     R, x_map, output = principal_axes(fit), fit.gpm.x_map, fit.gpm.output
@@ -59,19 +60,20 @@ def plot_embedding(
         X, y = data_of(fit, X, y)
     if y is None and len(R) == 1:
         raise ValueError("an embedding with one component is drawn against y: pass y with X")
-    u, back = (x_map(X) @ R.T)[:, :2], np.linalg.pinv(R)[:, :2].T
+    scaled = x_map(X)
+    u = (scaled @ R.T)[:, :2]
     ends = read_limits([around(part) for part in u.T] if limits is None else limits, u.shape[1])
     if len(R) == 1:
         ax = new_axes(ax, (6.4, 4.4))
         grid = np.linspace(ends[0, 0], ends[0, 1], 200)
-        draw_band(ax, grid, band(fit, x_map.shift + x_map.scale * (grid[:, None] @ back)))
+        draw_band(ax, grid, band(fit, x_map.shift + x_map.scale * _typical(scaled, R, grid[:, None])))
         dots(ax, u[:, 0], y)
         ring(ax, np.column_stack([u, y]), highlight, number)
         ax.set(xlabel="learned component u", ylabel=output, xlim=ends[0])
     else:
         ax = new_axes(ax, (6.4, 4.8))
         sides, grid = grid_of(ends, 40)
-        mean = predict(fit, x_map.shift + x_map.scale * (grid @ back)).f_mean.to_numpy()
+        mean = predict(fit, x_map.shift + x_map.scale * _typical(scaled, R, grid)).f_mean.to_numpy()
         drawn = draw_map(ax, sides, mean, f"mean of f: {output}", [] if y is None else y)
         if y is None:
             dots(ax, u[:, 0], u[:, 1], "points", color=GREY)
@@ -81,6 +83,17 @@ def plot_embedding(
         ax.set(xlabel="first learned component $u_1$", ylabel="second learned component $u_2$")
     show_legend(ax, is_below=True)
     return ax
+
+
+def _typical(X: np.ndarray, R: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Points x (m, D) that go to the first components u (m, 1 or 2), the regression of X (n, D) on them."""
+    all_u = X @ R.T
+    center, center_u = X.mean(0), all_u.mean(0)
+    slope = np.linalg.lstsq(all_u - center_u, X - center)[0]
+    there = np.column_stack([u, np.broadcast_to(center_u[u.shape[1] :], (len(u), len(R) - u.shape[1]))])
+    x = center + (there - center_u) @ slope
+    # Nothing is left to add unless the components of X are dependent, as those of a single row are.
+    return x + (there - x @ R.T) @ np.linalg.pinv(R).T
 
 
 @checked
