@@ -8,7 +8,6 @@ from . import kernels as kernels
 from . import plots as plots
 from . import search as search
 from . import types as types
-from .checking import calibrate as calibrate
 from .checking import check as check
 from .classification import ProbitFit as ProbitFit
 from .classification import ProbitGP as ProbitGP

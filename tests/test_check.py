@@ -28,9 +28,7 @@ pytestmark = pytest.mark.slow
 
 NEW = np.linspace(-3, 3, 7)[:, None]
 POOL = np.linspace(-4, 4, 9)[:, None]
-# The criteria of a LaplaceFit that are checked unless others are named.
-OF_MODES = ['bald(method="draws")', 'bald(target="f")']
-CRITERIA = [*criterion_names("moments"), "integrated_variance", *OF_MODES, "max_value_entropy", "pes"]
+CRITERIA = ["bald", "uncertainty", "expected_improvement", "upper_confidence_bound", "integrated_variance", "pes"]
 APPROXIMATIONS = ("mgp", "map", "bbq", "modes", "draws")
 QUICK = {"n_restarts": 3, "population": 0, "random_seed": 1, "progressbar": False}
 
@@ -58,7 +56,8 @@ def trace(fit):
 
 @pytest.fixture(scope="module")
 def report(fit, trace):
-    return pma.check(fit, trace, X_new=NEW, pool=POOL, random_seed=0)
+    criteria = [*CRITERIA, partial(pma.active.bald, target="f")]
+    return pma.check(fit, trace, X_new=NEW, pool=POOL, criteria=criteria, random_seed=0)
 
 
 def at_method(report, name):
@@ -80,30 +79,17 @@ def test_outputs_that_call_for_a_map_are_said_to():
 
 
 def test_check_has_the_documented_groups(report):
-    assert set(report.children) == {
-        "posterior", "sample_stats", "fit", "predictions", "trace_diagnostics", "laplace", "evidence", "decision"
-    }  # fmt: skip
+    assert set(report.children) == {"predictions", "trace_diagnostics", "laplace", "evidence", "decision"}
     predictions = report["predictions"]
     assert predictions["approximation"].to_numpy().tolist() == list(APPROXIMATIONS)
     assert dict(predictions.sizes) == {"approximation": 5, "point": 7}
     diagnostics = report["trace_diagnostics"]
     assert diagnostics["variable"].to_numpy().tolist() == [
-        "log_lengthscale", "log_outputscale", "log_noise", "f_mean"
+        "log_lengthscale", "log_outputscale", "log_noise", "f_mean", "y_variance"
     ]  # fmt: skip
     assert report["evidence"]["estimator"].to_numpy().tolist() == ["fit", "reference"]
-    assert set(report["decision"].data_vars) == {
-        "true_utility", "score", "pick", "best", "regret_ratio", "split_half"
-    }  # fmt: skip
-    assert report["decision"]["criterion"].to_numpy().tolist() == CRITERIA
-
-
-def test_draws_and_fit_are_handed_on(fit, trace, report):
-    assert report["posterior"].to_dataset().identical(trace["posterior"].to_dataset())
-    assert int(report["sample_stats"]["diverging"].sum()) == 2
-    written = fit.to_datatree(draws=1)["fit"].to_dataset()
-    assert report["fit"].to_dataset().identical(written)
-    assert_array_equal(report["fit"]["mean_vector"], fit.theta)
-    assert_array_equal(report["fit"]["covariance_matrix"], fit.covariance)
+    assert set(report["decision"].data_vars) == {"true_utility", "score", "pick", "best", "regret_ratio"}
+    assert report["decision"]["criterion"].to_numpy().tolist() == [*CRITERIA, 'bald(target="f")']
 
 
 @pytest.mark.parametrize("method", APPROXIMATIONS)
@@ -177,8 +163,8 @@ def test_diagnostics_of_independent_draws_are_good(report):
     diagnostics = report["trace_diagnostics"].to_dataset()
     assert (np.abs(diagnostics.rhat - 1) < 0.05).all()
     assert (diagnostics.ess_bulk > 80).all()
-    assert float(diagnostics.largest_rhat) == float(diagnostics.rhat.max())
-    assert float(diagnostics.smallest_ess) == float(diagnostics.ess_bulk.min())
+    assert float(diagnostics.largest_rhat) == float(diagnostics.rhat[-2:].max())
+    assert float(diagnostics.smallest_ess) == float(diagnostics.ess_bulk[-2:].min())
     assert [int(diagnostics[name]) for name in ("n_divergences", "n_draws", "n_chains")] == [2, 300, 2]
 
 
@@ -195,8 +181,8 @@ def test_disagreeing_chains_are_seen(fit, trace):
     posterior["log_noise"][1] += 3.0
     report = pma.check(fit, xr.DataTree.from_dict({"posterior": posterior}), X_new=NEW[:2])
     assert report["trace_diagnostics"]["rhat"].sel(variable="log_noise") > 1.5
-    assert "MCMC has NOT converged (largest R-hat" in report.attrs["verdict"]
-    assert "What to do: sample longer" in report.attrs["verdict"]
+    assert "the reference is doubtful: MCMC has NOT converged (R-hat" in report.attrs["verdict"]
+    assert "What to do: make the reference longer" in report.attrs["verdict"]
     assert report.attrs["reference"] == "trace"
 
 
@@ -239,7 +225,7 @@ def test_the_fit_a_user_gets_is_compared_with_a_longer_run(particles, longer):
     assert set(longer.children) == {"predictions", "evidence", "decision"}
     assert longer.attrs["reference"] == "run"
     assert longer.attrs["n_draws"] == 512
-    assert "The reference is a longer run (512 draws annealed from the prior)." in longer.attrs["verdict"]
+    assert "a longer run (512 draws, annealed from the prior)" in longer.attrs["verdict"]
     predictions, evidence = longer["predictions"].to_dataset(), longer["evidence"].to_dataset()
     assert predictions.approximation.to_numpy().tolist() == ["particles"]
     own = pma.predict(particles, POOL)
@@ -252,9 +238,8 @@ def test_the_fit_a_user_gets_is_compared_with_a_longer_run(particles, longer):
     decision = longer["decision"].to_dataset()
     assert_allclose(decision.score.sel(criterion="bald"), pma.active.bald(particles, POOL), rtol=1e-9)
     assert decision.criterion.to_numpy().tolist() == [
-        *("bald", "uncertainty", "expected_improvement", "upper_confidence_bound", "integrated_variance"),
-        *("max_value_entropy", "pes"),
-    ]
+        "bald", "integrated_variance", "expected_improvement"
+    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -272,7 +257,7 @@ def test_a_longer_run_is_not_the_fit_again(searched):
     own, other = checked["evidence"].log_evidence.to_numpy()
     assert own != other
     assert abs(own - other) < 4 * np.hypot(*checked["evidence"].standard_error.to_numpy())
-    assert "(512 draws annealed from the prior, and around modes searched anew)" in checked.attrs["verdict"]
+    assert "(512 draws, annealed from the prior and around modes searched anew)" in checked.attrs["verdict"]
 
 
 def test_what_every_search_misses_is_found_by_annealing(monkeypatch, searched):
@@ -289,7 +274,7 @@ def test_what_every_search_misses_is_found_by_annealing(monkeypatch, searched):
     checked = pma.check(fit, n_particles=512, random_seed=1, progressbar=False)
     own, other = checked["evidence"].log_evidence.to_numpy()
     assert other > own + 10
-    assert "nats below that of the longer run, with an unknown error." in checked.attrs["verdict"]
+    assert ", with an unknown error nats), more than a factor of 2" in checked.attrs["verdict"]
 
 
 def test_a_fit_loses_nothing_against_itself(particles):
@@ -299,7 +284,7 @@ def test_a_fit_loses_nothing_against_itself(particles):
     assert_allclose(predictions.skl[0], 0, atol=1e-9)
     assert evidence.log_evidence[0] == evidence.log_evidence[1]
     assert (checked["decision"]["regret_ratio"] > 0.9).all()
-    assert "as good as those of the other fit" in checked.attrs["verdict"]
+    assert "predicts as well as the other fit" in checked.attrs["verdict"]
     by_ensemble = pma.check(particles.ensemble, particles, X_new=NEW)
     assert_allclose(by_ensemble["predictions"]["nll"], predictions.nll, rtol=1e-12)
 
@@ -340,7 +325,7 @@ def test_models_of_every_kind_are_checked(make):
     checked = pma.check(fit, n_particles=64, pool=gpm.X[:4], random_seed=2)
     assert np.isfinite(checked["predictions"]["nll"]).all()
     assert np.isfinite(pma.check(fit.ensemble, n_particles=64, random_seed=2)["predictions"]["nll"]).all()
-    assert checked.attrs["verdict"].count(". ") >= 3
+    assert checked.attrs["verdict"].startswith("The fit predicts" if gpm.shapes else "The model has no free parameters")
 
 
 # Decisions.
@@ -351,7 +336,6 @@ def test_true_utilities_are_those_of_the_public_criteria_over_the_trace(fit, tra
     means, variances, noises = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), POOL)
     expected = {
         "bald": mutual_information(means, variances + noises),
-        'bald(method="draws")': mutual_information(means, variances + noises),
         'bald(target="f")': mutual_information(means, variances),
         "uncertainty": np.sqrt(pma.predict(trace, POOL, model=fit.gpm).f_variance),
         "expected_improvement": pma.active.expected_improvement(trace, POOL, model=fit.gpm),
@@ -365,26 +349,15 @@ def test_scores_are_those_of_the_public_criteria_over_the_fit(fit, report):
     score = report["decision"]["score"]
     expected = {
         "bald": pma.active.bald(fit, POOL),
-        'bald(method="draws")': pma.active.bald(fit, POOL, method="draws", random_seed=0),
         'bald(target="f")': pma.active.bald(fit, POOL, target="f"),
         "uncertainty": pma.active.uncertainty(fit, POOL),
         "expected_improvement": pma.active.expected_improvement(fit, POOL),
         "upper_confidence_bound": pma.active.upper_confidence_bound(fit, POOL),
         "integrated_variance": pma.active.integrated_variance(fit, POOL, random_seed=0),
-        "max_value_entropy": pma.active.max_value_entropy(fit, POOL, random_seed=0),
         "pes": pma.active.pes(fit, POOL, random_seed=0),
     }
     for name, values in expected.items():
         assert_allclose(score.sel(criterion=name), values, rtol=1e-9, err_msg=name)
-
-
-@pytest.mark.parametrize("name", ["max_value_entropy", "pes"])
-def test_truth_of_criteria_of_the_maximum_is_theirs_over_the_trace(fit, trace, report, name):
-    """Other paths and draws: equal up to Monte-Carlo error, a tenth of the largest with some 200 paths of each."""
-    function = getattr(pma.active, name)
-    other = function(trace, POOL, model=fit.gpm, n_optima=200, draws=50, random_seed=9)
-    true = report["decision"]["true_utility"].sel(criterion=name)
-    assert_allclose(true, other, atol=0.2 * float(other.max()))
 
 
 def test_variants_of_a_criterion_are_judged_by_their_own_truth(fit, trace):
@@ -423,14 +396,6 @@ def test_regret_is_the_utility_of_our_pick(report):
             utility = utility - utility.min()
         assert_allclose(float(one.regret_ratio), utility[pick] / utility.max(), rtol=1e-9)
         assert 0 <= float(one.regret_ratio) <= 1
-        assert 0.5 < float(one.split_half) <= 1
-
-
-def test_split_half_is_the_regret_of_one_half_under_the_other(fit, trace, report):
-    moments = draw_moments(fit.best.posterior, trace_thetas(fit.gpm, trace), POOL)
-    a, b = (mutual_information(m, v + s) for m, v, s in ([x[h] for x in moments] for h in np.split(np.arange(300), 2)))
-    expected = 0.5 * (a[b.argmax()] / a.max() + b[a.argmax()] / b.max())
-    assert_allclose(float(report["decision"]["split_half"].sel(criterion="bald")), expected, rtol=1e-9)
 
 
 def test_criteria_can_be_chosen_and_default_to_what_makes_sense(fit, trace):
@@ -439,20 +404,16 @@ def test_criteria_can_be_chosen_and_default_to_what_makes_sense(fit, trace):
     lowest = pma.check(fit, trace, pool=POOL, criteria=["upper_confidence_bound"], minimize=True)["decision"]
     expected = pma.active.upper_confidence_bound(trace, POOL, model=fit.gpm, minimize=True)
     assert_allclose(lowest["true_utility"][0], expected)
-    X = np.random.default_rng(0).uniform(size=(9, 7))
-    wide = pma.fit_laplace(pma.ard_gp(X, np.sin(X[:, 0])), **QUICK)
-    decision = pma.check(wide, as_trace(wide.gpm, wide.draw(60, 1)), pool=X[:3])["decision"]
-    assert not {"pes", "max_value_entropy"} & set(decision["criterion"].to_numpy())
-    assert decision["criterion"].to_numpy().tolist() == CRITERIA[:-2]
 
 
 def test_every_name_of_the_registry_is_taken(fit, trace, fits, traces):
-    """Of one model all but those between models; Thompson sampling is left out with its reason."""
-    of_one = criterion_names("moments", "maximum")
+    """Of one model all but the criteria between models; a path of Thompson sampling is refused."""
+    with pytest.raises(ValueError, match="no utility that another source could judge"):
+        pma.check(fit, trace, pool=POOL, criteria="thompson")
+    of_one = [name for name in criterion_names("moments", "maximum") if name != "thompson"]
     decision = pma.check(fit, trace, pool=POOL, criteria=of_one, random_seed=0)["decision"]
-    assert decision["criterion"].to_numpy().tolist() == [name for name in of_one if name != "thompson"]
-    assert "no utility that another source could judge" in decision.attrs["left_out_thompson"]
-    for name in ("joint_entropy_search", "entropy_search"):
+    assert decision["criterion"].to_numpy().tolist() == of_one
+    for name in ("joint_entropy_search", "entropy_search", "max_value_entropy", "pes"):
         one = decision.sel(criterion=name)
         assert spearmanr(one["score"], one["true_utility"]).statistic > 0.5
     joint = pma.active.joint_entropy_search(fit, POOL, random_seed=0)
@@ -466,15 +427,6 @@ def test_every_name_of_the_registry_is_taken(fit, trace, fits, traces):
         assert_allclose(between["score"].sel(criterion=name), variant(fits, POOL))
 
 
-def test_a_criterion_that_cannot_be_had_is_left_out_with_its_reason(fit, trace):
-    rough = pma.fit_laplace(pma.ard_gp(*data(), kernel="Matern12"), **QUICK)
-    report = pma.check(
-        rough, as_trace(rough.gpm, rough.draw(60, 1)), pool=POOL, criteria=["bald", "pes"], bounds=[(-4, 4)]
-    )
-    assert report["decision"]["criterion"].to_numpy().tolist() == ["bald"]
-    assert "second derivative" in report["decision"].attrs["left_out_pes"]
-
-
 # Bad input, and sampling.
 
 
@@ -483,6 +435,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         raise AssertionError("a longer run began")
 
     monkeypatch.setattr(reference_module, "longer_run", fail)
+    rough = pma.fit_laplace(pma.ard_gp(*data(), kernel="Matern12"), **QUICK)
     lacking = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("log_noise")})
     cases = [
         ({"pool": [[np.nan]]}, "pool must be finite"),
@@ -492,6 +445,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         ({"X_new": NEW, "y_new": [1.0]}, "equally many points"),
         ({"pool": POOL, "criteria": ["bald", "nonsense"]}, "criteria must be among bald, .*got 'bald', 'nonsense'"),
         ({"pool": POOL, "criteria": []}, "criteria must be among"),
+        ({"pool": POOL, "criteria": ["pes"], "bounds": [(-4, 4)], "fit": rough}, "second derivative"),
         ({"criteria": ["bald"]}, "pass pool= as well"),
         ({"pool": POOL, "bounds": [(0, 1), (0, 1)]}, "bounds must have 1 pairs"),
         ({"n_particles": 3}, "n_particles must be a whole number from 32; got 3"),
@@ -502,7 +456,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
     ]
     for keywords, message in cases:
         with pytest.raises(ValueError, match=message):
-            pma.check(fit, **keywords)
+            pma.check(**{"fit": fit} | keywords)
     with pytest.raises(TypeError, match=r"check takes a fit .*got GPModel"):
         pma.check(fit.gpm)
     with pytest.raises(TypeError, match=r"reference must be a DataTree of draws.* got Dataset"):
@@ -533,7 +487,7 @@ def traces(fits):
 
 @pytest.fixture(scope="module")
 def models(fits, traces):
-    return pma.check(fits, traces, X_new=NEW, pool=POOL, random_seed=0)
+    return pma.check(fits, traces, X_new=NEW, pool=POOL, criteria=["bams", "committee"], random_seed=0)
 
 
 def test_several_models_are_checked_one_by_one(fits, traces, models):
@@ -576,9 +530,6 @@ def test_true_information_about_the_model_is_that_of_the_traces(fits, traces, mo
     committee = mixture_entropy(*everything, np.full(400, 1 / 400))
     assert_allclose(decision.true_utility.sel(criterion="committee"), committee, atol=1e-6)
     assert_allclose(decision.score.sel(criterion="bams"), pma.active.bams(fits, POOL))
-    assert_allclose(
-        decision.score.sel(criterion='bams(method="draws")'), pma.active.bams(fits, POOL, method="draws", random_seed=0)
-    )
     assert_allclose(decision.score.sel(criterion="committee"), pma.active.committee(fits, POOL))
     pick = int(np.argmax(decision.score.sel(criterion="bams").to_numpy()))
     assert_allclose(decision.regret_ratio.sel(criterion="bams"), bams[pick] / bams.max(), rtol=1e-4)
@@ -623,71 +574,40 @@ GOOD = {
     "trace_diagnostics__largest_rhat": 1.002,
     "trace_diagnostics__smallest_ess": 900.0,
     "trace_diagnostics__n_divergences": 0,
-    "laplace__pareto_k": 0.2,
     "predictions__nll": 1.01,
     "predictions__true_nll": 1.0,
     "evidence__standard_error": 0.1,
     "decision__regret_ratio": 1.0,
-    "decision__split_half": 1.0,
 }
+
+
+def evidences(own, true):
+    return {"evidence__log_evidence__fit": own, "evidence__log_evidence__reference": true}
 
 
 @pytest.mark.parametrize(
     ("change", "sentences"),
     [
-        ({}, ["MCMC converged (largest R-hat 1.002, smallest effective sample size 900, no divergences).",
-              "Predictions are as good as those of MCMC, to 0.02 nats a point",
-              "point (mean negative log density of MCMC: 1.00).",
-              "can be reweighed to the posterior (Pareto k 0.20",
-              "for bald): bald 1.00, integrated_variance 1.00, expected_improvement 1.00",
+        ({}, ["The fit predicts as well as MCMC (300 draws), to 0.02 nats a point.", "its picks have: bald 1.00, unc",
               "What to do: go on, the fit serves here."]),
-        ({"trace_diagnostics__n_divergences": 3}, ["MCMC has not quite converged, but can serve", "3 divergences"]),
-        ({"trace_diagnostics__largest_rhat": 1.2}, ["MCMC has NOT converged", "What to do: sample longer"]),
-        ({"trace_diagnostics__largest_rhat": np.nan}, ["R-hat unknown (one chain)"]),
-        ({"laplace__pareto_k": 0.6}, ["can be reweighed to the posterior roughly (Pareto k 0.60"]),
-        ({"laplace__pareto_k": 0.9}, ["miss a part of the posterior"]),
-        ({"predictions__nll": 1.05}, ["slightly worse than those of MCMC, by 0.05 nats a point", "go on"]),
-        ({"predictions__nll": 0.9}, ["better than those of MCMC, by 0.1 nats a point", "go on"]),
-        ({"predictions__nll": 1.5, "predictions__nll__draws": 1.01},
-         ["worse than those of MCMC, by 0.5 nats", 'method="draws" loses 0.01', 'predict with method="draws"']),
-        ({"predictions__nll": 1.5}, ["fit with pma.fit, which draws from the posterior"]),
-        ({"evidence__log_evidence__fit": -3.5, "evidence__log_evidence__reference": -3.4},
-         ["evidences agree (-0.10 ± 0.14"]),
-        ({"evidence__log_evidence__fit": -3.5, "evidence__log_evidence__reference": -3.0},
-         ["0.50 ± 0.14 nats below that of MCMC, less than a factor"]),
-        ({"evidence__log_evidence__fit": -5.0, "evidence__log_evidence__reference": -3.0},
-         ["enough to change", "compare models by the evidence of the reference"]),
-        ({"decision__regret_ratio__bald": 0.5},
-         ["bald 0.50", "pma.fit, which draws", "bald would decide", "not of the marginal GP"]),
-        ({"decision__regret_ratio__bald(target=\"f\")": 0.5}, ['bald(target="f") is worst with 0.50']),
-        ({"decision__split_half__expected_improvement": 0.7}, ["half of its draws pick is worth 0.70 by the others."]),
+        ({"trace_diagnostics__n_divergences": 30}, ["the reference is doubtful: 30 divergences"]),
+        ({"trace_diagnostics__largest_rhat": 1.2}, ["MCMC has NOT converged (R-hat 1.200, 900 effective draws)",
+                                                    "What to do: make the reference longer"]),
+        ({"trace_diagnostics__largest_rhat": np.nan}, ["go on"]),
+        ({"predictions__nll": 1.05}, ["predicts worse than MCMC (300 draws), by 0.05 nats a point", "go on"]),
+        ({"predictions__nll": 0.9}, ["predicts better than MCMC (300 draws), by 0.1 nats a point", "go on"]),
+        ({"predictions__nll": 1.5}, ["by 0.5 nats", "fit with more particles (n_particles), of a LaplaceFit by"]),
+        (evidences(-3.5, -3.4), ["Its log evidence agrees (-0.10 ± 0.14 nats)", "go on"]),
+        (evidences(-3.5, -3.0), ["differs (-0.50 ± 0.14 nats), less than a factor of 2 in odds", "go on"]),
+        (evidences(-5.0, -3.0), ["more than a factor of 2", "compare models by the evidence of the reference"]),
+        ({"decision__regret_ratio__bald": 0.5}, ["bald 0.50", "look at the utilities of bald, or fit with more"]),
     ],
 )  # fmt: skip
 def test_the_verdict_says_what_the_numbers_mean(report, change, sentences):
     text = changed(report, **(GOOD | change))
     for sentence in sentences:
         assert sentence in text
-    assert 4 <= text.count(". ") <= 7
-
-
-@pytest.mark.parametrize(("worth", "matters"), [(0.1, True), (0.03, False)])
-@pytest.mark.parametrize("name", ["bald", "integrated_variance", "expected_improvement"])
-def test_a_poor_decision_about_next_to_nothing_does_not_matter(report, name, worth, matters):
-    """Half of the utility is lost; ``worth`` is in nats, or as much of the predicted spread."""
-    variance = float(report["predictions"].true_y_variance.mean())
-    units = {"bald": 1.0, "integrated_variance": 2 * variance}.get(name, np.sqrt(variance))
-    other = report.copy(deep=True)
-    decision = other["decision"].to_dataset()
-    utility = decision.true_utility.sel(criterion=name).to_numpy()
-    utility[:] = 0.5 * worth * units
-    utility[int(decision.pick.sel(criterion=name)) - 1] = worth * units
-    if name == "expected_improvement":
-        utility[:] = np.log(utility)
-    decision.true_utility.loc[{"criterion": name}] = utility
-    other["decision"].dataset = decision
-    text = changed(other, **GOOD | {f"decision__regret_ratio__{name}": 0.5})
-    assert (f"{name} would decide better" in text) == matters
-    assert ("go on, the fit serves here" in text) == (not matters)
+    assert 2 <= text.count(". ") <= 4
 
 
 def test_a_reference_that_misses_mass_is_not_believed(longer):
@@ -696,15 +616,11 @@ def test_a_reference_that_misses_mass_is_not_believed(longer):
     dataset = other["evidence"].to_dataset()
     dataset["log_evidence"] = ("estimator", [-3.0, -9.0])
     other["evidence"].dataset = dataset
-    assert "lower evidence than the fit and misses a part" in verdict_on_fit(other)
-    assert "make the reference longer (n_particles)" in verdict_on_fit(other)
-    for error, doubts in ((0.1, False), (0.3, True)):
-        dataset["log_evidence"], dataset["standard_error"] = ("estimator", [-3.0, -3.0]), ("estimator", [0.1, error])
-        other["evidence"].dataset = dataset
-        assert ("its log evidence is known to 0.3 nats only" in verdict_on_fit(other)) == doubts
+    assert "so it misses a part of the posterior" in verdict_on_fit(other)
+    assert "make the reference longer (n_particles" in verdict_on_fit(other)
     other = longer.copy(deep=True)
     other.attrs["doubts"] = "few families"
-    assert "doubtful itself: few families." in verdict_on_fit(other)
+    assert "the reference is doubtful: few families." in verdict_on_fit(other)
 
 
 def test_reports_carry_their_verdict(report, models):

@@ -28,16 +28,6 @@ def one_model(*, decide=True, known=-6.8):
             },
             coords={"estimator": ESTIMATORS},
         ),
-        "trace_diagnostics": xr.Dataset(
-            {
-                "rhat": ("variable", [1.001, 1.03, 1.2]),
-                "ess_bulk": ("variable", [800.0, 400.0, 12.0]),
-                "n_divergences": 3,
-                "n_draws": 2000,
-            },
-            coords={"variable": ["log_noise", "R", "f_mean"]},
-        ),
-        "laplace": xr.Dataset({"pareto_k": 0.63}),
     }
     if decide:
         groups["decision"] = decision(["bald", "uncertainty"], [0.7, 0.98])
@@ -48,7 +38,7 @@ def one_model(*, decide=True, known=-6.8):
 
 def decision(names, ratios):
     return xr.Dataset(
-        {"regret_ratio": ("criterion", ratios), "split_half": ("criterion", np.full(len(names), 0.99))},
+        {"regret_ratio": ("criterion", ratios)},
         coords={"criterion": names},
     )
 
@@ -94,30 +84,18 @@ def test_evidence_is_shown_less_the_reference_with_two_standard_errors():
     assert_allclose(ax.containers[0].lines[0].get_xdata(), [-0.4])
     [bar] = ax.containers[0].lines[2][0].get_segments()
     assert_allclose(bar[:, 0], [-0.6, -0.2])
-    assert len(plots.plot_check(one_model(known=np.nan))) == 4
+    assert len(plots.plot_check(one_model(known=np.nan))) == 2
 
 
-def test_the_trace_shows_rhat_sizes_and_divergences():
-    ax = plots.plot_check(one_model())[2]
-    assert labels(ax) == ["log_noise", "R", "f_mean"]
-    assert [line.get_xdata()[0] for line in ax.lines[:3]] == [1.001, 1.03, 1.2]
-    # Shapes, not colours alone, tell good from bad.
-    assert [line.get_marker() for line in ax.lines[:3]] == ["o", "s", "X"]
-    assert [text.get_text() for text in ax.texts] == ["ESS 800", "ESS 400", "ESS 12"]
-    assert ax.get_title(loc="left") == "MCMC: 2,000 draws, 3 divergences"
-    assert ax.get_xlim()[1] > 1.2
-
-
-def test_decisions_and_pareto_k_and_the_verdict():
+def test_decisions_and_the_verdict():
     axes = plots.plot(one_model())
-    assert len(axes) == 5
-    assert axes[3].lines[0].get_xdata()[0] == 0.63
-    assert labels(axes[4]) == ["bald", "uncertainty"]
-    assert [text.get_text() for text in axes[4].texts] == ["0.70", "0.98"]
-    assert [line.get_marker() for line in axes[4].lines[:4:2]] == ["s", "o"]
+    assert len(axes) == 3
+    assert labels(axes[2]) == ["bald", "uncertainty"]
+    assert [text.get_text() for text in axes[2].texts] == ["0.70", "0.98"]
+    assert [line.get_marker() for line in axes[2].lines[:2]] == ["s", "o"]
     assert axes[0].figure.get_supxlabel() == "MCMC converged. What to do: go on."
-    assert len(plots.plot_check(one_model(decide=False))) == 4
-    figure, given = plt.subplots(5)
+    assert len(plots.plot_check(one_model(decide=False))) == 2
+    figure, given = plt.subplots(3)
     assert (plots.plot_check(one_model(), axes=given) == given).all()
     assert figure.get_supxlabel() == ""
 

@@ -179,7 +179,7 @@ REFUSED = {
 }
 # What takes no fit and no learner: builders, searches of inputs, designs, other models, classes of results.
 ELSEWHERE = {
-    *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "probit_gp", "sample", "calibrate"),
+    *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "probit_gp", "sample"),
     *("fit", "fit_laplace", "fit_probit", "fit_smc"),
     *("bald_from_trace", "bald_probit"),
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),

@@ -1,6 +1,5 @@
-"""Check fits against MCMC on the same model, and their calibration on simulated data."""
+"""Compare fits with longer runs and with MCMC on the same model."""
 
-from pymc_active.checking.calibration import calibrate
 from pymc_active.checking.report import check
 
-__all__ = ["calibrate", "check"]
+__all__ = ["check"]

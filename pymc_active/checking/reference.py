@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.inference.ensemble import Ensemble, Part, ensemble_of_draws
+from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws
 from pymc_active.inference.evidence import UNKNOWN, Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
@@ -42,9 +43,7 @@ def check_reference(fit: Subject, reference: Any) -> None:
     if reference is None:
         return
     if isinstance(reference, xr.DataTree):
-        if not np.isfinite(trace_thetas(fit.gpm, reference)).all():
-            raise ValueError("the trace holds draws that are NaN or infinite: sample again")
-        _check_data_of_trace(fit, reference)
+        _check_trace(fit, reference)
         return
     if not isinstance(reference, Fit | Ensemble):
         raise TypeError(
@@ -57,15 +56,17 @@ def check_reference(fit: Subject, reference: Any) -> None:
         raise ValueError(f"an Ensemble as reference must hold draws of one model; got {reference!r}")
 
 
-def _check_data_of_trace(fit: Subject, trace: xr.DataTree) -> None:
-    """Raise a ValueError for a trace given other outputs, as a learner that has been told more makes them."""
+def _check_trace(fit: Subject, trace: xr.DataTree) -> None:
+    if not np.isfinite(trace_thetas(fit.gpm, trace)).all():
+        raise ValueError("the trace holds draws that are NaN or infinite: sample again")
     if "observed_data" not in trace.children or fit.gpm.name not in trace["observed_data"]:
         return
     y = trace["observed_data"][fit.gpm.name].to_numpy().ravel()
     if not (len(y) == len(fit.y) and np.allclose(y, fit.y)):
+        # A learner that has been told more adds it to its model.
         raise ValueError(
-            f"the trace was sampled given other data ({len(y)} points) than the fit ({len(fit.y)} points): a Learner "
-            "adds what it is told to its model. Fit the model again, or sample before"
+            f"the trace was sampled given other data ({len(y)} points) than the fit ({len(fit.y)} points): fit the "
+            "model again, or sample it again"
         )
 
 
@@ -89,23 +90,17 @@ def make_reference(
 
 
 def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator, progressbar: bool) -> Subject:
-    gpm = fit.gpm
-    if not gpm.shapes:
+    if not fit.gpm.shapes:
         # Nothing to be averaged over: the fit is exact.
         return fit
     n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
-    if gpm.data.equals(fit.data):
-        return longer_run(gpm, n, rng, progressbar)
-    with holding(gpm, fit.data):
-        return longer_run(gpm, n, rng, progressbar)
+    with nullcontext() if fit.gpm.data.equals(fit.data) else holding(fit.gpm, fit.data):
+        return longer_run(fit.gpm, n, rng, progressbar)
 
 
-def picked(ensemble: Ensemble, n: int, half: int | None = None) -> Ensemble:
-    """At most n equally weighted draws of an ensemble that stand for all, or for a ``half`` (0 or 1) of them."""
+def picked(ensemble: Ensemble, n: int) -> Ensemble:
+    """At most n equally weighted draws that stand for all draws of an ensemble."""
     [part] = ensemble.parts
-    n = min(n, len(part.z))
-    rows = systematic(part.within, n)
-    if half is not None and n > 1:
-        rows = np.array_split(rows, 2)[half]
-    one: Part = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)
-    return Ensemble((one,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center, y_sd=ensemble.y_sd)
+    rows = systematic(part.within, min(n, len(part.z)))
+    thinned = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)
+    return Ensemble((thinned,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center, y_sd=ensemble.y_sd)

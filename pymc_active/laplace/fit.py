@@ -216,10 +216,9 @@ class LaplaceFit(Fit):
         return {method: self.ensemble_by(method, random_seed=0) for method in first}
 
     def own_checks(self, random_seed: Seed = None) -> dict[str, xr.Dataset]:
-        """How far importance weights are from one, and the group ``fit`` of ``to_datatree``."""
+        """How far importance weights are from one."""
         k = pareto_k(self.best, random_seed=random_seed)
-        known = {"pareto_k": k, "log_evidence": self.evidence.value, "n_modes": len(self.modes)}
-        return {"laplace": xr.Dataset(known), **self._own_groups()}
+        return {"laplace": xr.Dataset({"pareto_k": k, "log_evidence": self.evidence.value, "n_modes": len(self.modes)})}
 
     @property
     def best(self) -> Expansion:

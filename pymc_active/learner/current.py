@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from pymc_active.classification.success import Success
-from pymc_active.criteria.base import Criterion, Scorer
-from pymc_active.criteria.screening import prepare, screened
+from pymc_active.criteria.base import Scorer
+from pymc_active.criteria.screening import prepare
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Choice, Pool
+from pymc_active.learner.candidates import Choice
 from pymc_active.learner.first_design import FirstDesign
 from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.run import Run
-from pymc_active.learner.verification import PLACES, regret_ratio
+from pymc_active.learner.verification import PLACES
 from pymc_active.learner.weighted import expected
 from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.outliers import warn_of_outlier
@@ -27,7 +27,6 @@ from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined
 from pymc_active.support.user_warnings import (
-    ActiveWarning,
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
     ModelLeftOutWarning,
@@ -158,12 +157,10 @@ class Current:
             return replace(run, verification=verification, verified=subject.last(verification.longer))
 
     def before_asking(self, progressbar: bool) -> None:
-        """Fit, and verify if due; record the regret of the choice of a fit that was replaced."""
+        """Fit, and verify if due."""
         # Random points need no fit.
         if self.run.criterion is not None or self.run.verification.is_due(len(self.run.y), self.run.n_start):
             self.verified(progressbar)
-        if self.run.verification.longer and isinstance(self.run.criterion, Criterion):
-            self._look_back(self.run.criterion)
 
     def scorer(self) -> Scorer | None:
         """The scorer of the criterion given told and pending points; None for random.
@@ -196,18 +193,3 @@ class Current:
             # It depends on nothing but the points, so that a file need not hold it.
             self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed)
         return self._success
-
-    def _look_back(self, criterion: Criterion) -> None:
-        """Record the utility, judged by the longer run, of the choice that the fit it replaced would make."""
-        n, ledger, verification = len(self.run.y), self.run.ledger, self.run.verification
-        pool = ledger.candidates
-        if not isinstance(pool, Pool) or n in verification.regret:
-            return
-        if not len(left := pool.left(ledger.tried, ledger.pending)):
-            return
-        # Warnings would be about the fit that is not used.
-        with ignoring(ActiveWarning):
-            chosen = screened(self._weighed(criterion.prepare(self.searched())), pool.X[left])
-            true = screened(self._weighed(criterion.prepare(self.verified())), pool.X[left])
-        regret = {**verification.regret, n: regret_ratio(criterion, chosen, true)}
-        self.run = replace(self.run, verification=replace(verification, regret=regret))

@@ -254,12 +254,9 @@ class Learner(Summarized):
         """The results of ``verify`` over ``n_observations`` and, for several models, ``model`` (NaN if not verified).
 
         * ``nll_loss``: what predictions at a hundred candidates lose against the longer run, nats a point.
-        * ``evidence_difference``: log evidence of the fit less that of the longer run, and ``evidence_error``, their
-          common standard error, nats.
+        * ``evidence_difference``: log evidence of the fit less the log evidence of the longer run, and
+          ``evidence_error``, their common standard error, nats.
         * ``replaced``: whether the longer run replaced the fit.
-        * ``regret_ratio``, over ``n_observations`` only: where it did, utility of the candidate that the fit would have
-          chosen over that of the best, judged by the longer run; 1 is perfect. NaN until asked, for boxes and dask
-          arrays, for ``thompson``, random points and functions.
         """
         return self._run.verification.dataset(not self._run.subject.are_several)
 

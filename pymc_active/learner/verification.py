@@ -9,11 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.comparison import compare_predictions
+from pymc_active.checking.compare import compare_predictions
 from pymc_active.checking.reference import make_reference
 from pymc_active.checking.verdict import WORSE, misses_mass
-from pymc_active.criteria.base import Criterion, relative_utility
-from pymc_active.criteria.maximum.max_value import Thompson
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.predictions.mixtures import mixture
@@ -31,7 +29,7 @@ class Verdict(NamedTuple):
     """The verification of one fit.
 
     ``nll_loss`` is what its predictions lose against the longer run, in nats a point; ``evidence_difference`` its log
-    evidence less that of the longer run, ``evidence_error`` their common standard error.
+    evidence less the log evidence of the longer run, ``evidence_error`` their common standard error.
     """
 
     nll_loss: float
@@ -44,15 +42,13 @@ class Verdict(NamedTuple):
 class Verification:
     """When to verify (``every`` is the argument ``verify`` of a learner), and the results.
 
-    ``verdicts`` are those of each model, by label, at each number of points; ``regret`` the true utility of the choice
-    of a fit that was replaced, relative to the best, at numbers of points; ``longer`` the longer run, by label of the
-    model, in place of its last fit.
+    ``verdicts`` hold the verification of each model, by label, at each number of points; ``longer`` the longer run, by
+    label of the model, in place of its last fit.
     """
 
     every: str | int
     random_seed: int
     verdicts: Mapping[int, Mapping[Any, Verdict]] = field(default_factory=dict)
-    regret: Mapping[int, float] = field(default_factory=dict)
     longer: Mapping[Any, ParticleFit] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -99,35 +95,26 @@ class Verification:
 
     def dataset(self, is_single: bool) -> xr.Dataset:
         """The results over ``n_observations``, and for several models over ``model``."""
-        labels = list(dict.fromkeys(label for known in self.verdicts.values() for label in known))
-        nothing = Verdict(np.nan)
-        rows = [[known.get(label, nothing) for label in labels] for known in self.verdicts.values()]
-        data = xr.Dataset(coords={"n_observations": np.array(list(self.verdicts), int)})
+        labels = list(dict.fromkeys(label for row in self.verdicts.values() for label in row)) or [""]
+        missing = Verdict(np.nan)
+        rows = [[row.get(label, missing) for label in labels] for row in self.verdicts.values()]
+        data = xr.Dataset(coords={"n_observations": np.array(list(self.verdicts), int), "model": labels})
         for i, name in enumerate(Verdict._fields):
-            values = np.array([[verdict[i] for verdict in row] for row in rows]).reshape(len(rows), len(labels))
-            data[name] = ("n_observations", values.ravel()) if is_single else (("n_observations", "model"), values)
-        data["regret_ratio"] = ("n_observations", np.array([self.regret.get(n, np.nan) for n in self.verdicts]))
-        return data if is_single else data.assign_coords(model=labels)
+            values = np.array([[verdict[i] for verdict in row] for row in rows])
+            data[name] = (("n_observations", "model"), values.reshape(len(rows), len(labels)))
+        return data.isel(model=0, drop=True) if is_single else data
 
     def remembering(self, data: xr.Dataset, label: Any) -> Self:
-        """With what :meth:`dataset` returned; ``label`` is that of a single model."""
-        regrets = data["regret_ratio"].to_numpy()
+        """With what :meth:`dataset` returned; ``label`` is the label of a single model."""
         if "model" not in data.dims:
-            data = data.expand_dims(model=[label], axis=1)
-        labels = data["model"].to_numpy().tolist()
-        columns = [data[name].transpose("n_observations", "model", ...).to_numpy() for name in Verdict._fields]
-        verdicts, regret = {}, {}
-        for row, n in enumerate(data["n_observations"].to_numpy().tolist()):
-            known = {}
-            for i, label in enumerate(labels):
-                *numbers, replaced = (column[row, i] for column in columns)
-                if not np.isnan(numbers[0]):
-                    loss, difference, error = map(float, numbers)
-                    known[label] = Verdict(loss, difference, error, bool(replaced))
-            verdicts[int(n)] = known
-            if not np.isnan(regrets[row]):
-                regret[int(n)] = float(regrets[row])
-        return replace(self, verdicts=verdicts, regret=regret)
+            data = data.expand_dims(model=[label])
+        verdicts: dict[int, dict[Any, Verdict]] = {}
+        for (n, model), row in data.to_dataframe(dim_order=["n_observations", "model"]).iterrows():
+            of_models = verdicts.setdefault(int(n), {})
+            if not np.isnan(row.nll_loss):
+                loss, difference, error = map(float, row[list(Verdict._fields[:3])])
+                of_models[model] = Verdict(loss, difference, error, bool(row.replaced))
+        return replace(self, verdicts=verdicts)
 
 
 def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Verdict, Any]:
@@ -139,12 +126,3 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Ver
     replaced = loss > WORSE and not misses_mass(difference, error)
     # A model without free parameters is its own reference.
     return Verdict(loss, difference, error, replaced and reference.source is not fit), reference.source
-
-
-def regret_ratio(criterion: Criterion, chosen: np.ndarray, true: np.ndarray) -> float:
-    """True utility of the candidate with the largest score ``chosen`` (m,), relative to the best; NaN if unknown."""
-    known = np.flatnonzero(np.isfinite(chosen) & np.isfinite(true))
-    # Sample paths differ between sources of the hyperparameters, so their maxima are not comparable.
-    if isinstance(criterion, Thompson) or not len(known):
-        return np.nan
-    return relative_utility(criterion.name, true[known], int(np.argmax(chosen[known])))
