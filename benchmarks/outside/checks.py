@@ -100,7 +100,7 @@ def loss(found):
 
 
 def sentence(verdict):
-    return verdict[verdict.index("Predictions are") :].partition(" (negative")[0]
+    return next(text for text in verdict.split(". ") if "predict" in text.lower()).partition(" (mean")[0]
 
 
 def summarize(records):

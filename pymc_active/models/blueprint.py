@@ -268,14 +268,6 @@ class Blueprint(GPModel):
         if made is not None and not self._is_plain:
             self._made = self._make(None)
 
-    def keep_priors(self):
-        if not self.y_map.is_renewed:
-            return
-        self.y_map = replace(self.y_map, is_renewed=False)
-        self._posterior = None
-        if self._made is not None:
-            self._made = self._make(None)
-
     @property
     def _has_more(self) -> bool:
         """Whether the user added to the density of the PyMC model."""

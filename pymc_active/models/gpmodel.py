@@ -83,9 +83,6 @@ class GPModel(Summarized, ABC):
     def check_replaceable(self) -> None:
         """Raise the ValueError of :meth:`set_data` if a PyMC model of your own has data that cannot be replaced."""
 
-    def keep_priors(self) -> None:
-        """Fix priors that move with y, as those of a model with ``bounds`` do, for y standardised by the first data."""
-
     @property
     @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
