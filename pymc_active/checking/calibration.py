@@ -14,7 +14,6 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior, draw_prior
 from pymc_active.particles import fit
 from pymc_active.predictions.mixtures import mixture
-from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
@@ -22,7 +21,6 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 _PROBABILITIES = np.array([0.5, 0.89])
 
 
-@checked
 def calibrate(
     make_model: Callable[[], GPModel],
     *,

@@ -21,7 +21,6 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.graph import GPGraphs
-from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs
 
 __all__ = ["MGPMoments", "PredictiveGraphs", "hessian", "log_posterior", "mgp_moments", "predictive"]
@@ -115,7 +114,6 @@ def _with_smooth_distances(expressions: list) -> list:
     return clone_replace(expressions, cut_off)
 
 
-@checked
 def log_posterior(gpm: GPModel) -> TensorVariable:
     """Log posterior of the unconstrained parameters, a scalar in nats: priors normalised, Jacobian included.
 
@@ -132,21 +130,18 @@ def log_posterior(gpm: GPModel) -> TensorVariable:
     return algebra.in_value_variables([algebra.log_posterior()])[0]
 
 
-@checked
 def hessian(gpm: GPModel) -> TensorVariable:
     """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``."""
     algebra = _Algebra(gpm)
     return algebra.in_value_variables([algebra.hessian()])[0]
 
 
-@checked
 def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
     """Latent predictions given the hyperparameters, at an array or TensorVariable ``X_new`` (m, D) in your units."""
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     return PredictiveGraphs(*algebra.in_value_variables(algebra.predictive()))
 
 
-@checked
 def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     """Moments of the marginal GP (Garnett et al. 2014, eq. 19) at an array or TensorVariable ``X_new`` (m, D).
 

@@ -15,14 +15,13 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm, default_particles
 from pymc_active.posterior.full_space import find_space
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 
-@checked
 def fit_smc(
     gpm: GPModel,
     *,

@@ -14,7 +14,6 @@ from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes, show_legend
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, LIMIT, ORANGE, VERMILION
-from pymc_active.support.arguments import checked
 
 # Nats: a mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1.
 _CLOSE = 0.1
@@ -23,7 +22,6 @@ _MOST_ROWS = 10
 _COLOURS = {"fit": BLUE, "reference": INK}
 
 
-@checked
 def plot_check(tree: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     """A check in one figure: predictions, evidence, the trace, decisions, and the verdict below (in new figures only).
 
