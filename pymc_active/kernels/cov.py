@@ -175,6 +175,8 @@ class Rescaled(_Mapped):
     """A kernel on rescaled inputs, ``base((X - shift) / scale)``, as builders use for ``x_scale``."""
 
     def __init__(self, base: pm.gp.cov.BaseCovariance, shift: Any, scale: Any):
+        if not isinstance(base, pm.gp.cov.BaseCovariance):
+            raise TypeError(f"base must be a PyMC covariance; got {base!r}")
         self.base = base
         self.shift, self.scale = read_numbers(shift, "shift"), np.atleast_1d(read_numbers(scale, "scale"))
         if not (np.isfinite(self.shift).all() and (self.scale > 0).all() and self.scale.size):

@@ -18,7 +18,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.graph import GPGraphs
 from pymc_active.support.tables import read_inputs
@@ -47,6 +47,7 @@ class _Algebra:
     """Linear algebra with G = L Lᵀ, as expressions in the flat theta."""
 
     def __init__(self, gpm: GPModel, X_new: Any = None):
+        check_model(gpm, "graphs")
         self.gpm = gpm
         self.g = GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes, X_new)
         self.g.G, self.g.cross = _with_smooth_distances([self.g.G, self.g.cross])
@@ -159,6 +160,7 @@ def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
 
 
 def _as_points(gpm: GPModel, X_new: Any) -> TensorVariable:
+    check_model(gpm, "graphs")
     is_graph = isinstance(X_new, TensorVariable)
     points = pt.as_tensor(X_new if is_graph else read_inputs(X_new, "X_new", inputs=gpm.inputs))
     width = gpm.X.shape[1]
