@@ -183,5 +183,5 @@ def test_malformed_bounds_are_refused(bounds):
 @pytest.mark.parametrize("n", [0, -1, 2.0, True, "3"])
 def test_a_design_has_a_positive_whole_number_of_points(n):
     for design in (random_design, latin_hypercube):
-        with pytest.raises((TypeError, ValueError), match=r"n must be a (positive )?whole number"):
+        with pytest.raises(ValueError, match="n must be a positive whole number"):
             design([(0, 1)], n)

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active import active
+from pymc_active import active, search
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 
@@ -37,41 +38,160 @@ def with_entry(array, index, value):
     return changed
 
 
-# Data.
+# What users are most likely to get wrong.
+
+GPM = pma.ard_gp(X, y)
+POINT = {"log_lengthscale": [0.0, 0.0], "log_outputscale": 0.0, "log_noise": -1.0}
+FRAME = pd.DataFrame(X, columns=["time", "heat"])
+QUICK = {"n_restarts": 1, "population": 0, "random_seed": 1, "progressbar": False}
+FIT = pma.fit_laplace(GPM, **QUICK)
+EMBEDDING = partial(pma.embedding_gp, X, y)
+POOL = X + 0.1
+CONSTANT = r"are \(30, 30\)\. An input that never changes tells nothing: leave it out of X and of bounds"
+BOX = [(-1, 1), (-1, 1)]
 
 
-@pytest.mark.parametrize(
-    ("bad_X", "bad_y", "error", "message"),
-    [
-        (with_entry(X, (2, 1), np.nan), y, ValueError, "X must be finite: 1 .* row 2, column 1"),
-        (with_entry(X, (0, 0), np.inf), y, ValueError, "X must be finite: 1 .* row 0, column 0"),
-        (X, with_entry(y, 3, np.nan), ValueError, "y must be finite: 1 .* first at position 3"),
-        (X, with_entry(y, 0, -np.inf), ValueError, "y must be finite: 1 .* first at position 0"),
-        (X, y[:-1], ValueError, r"8 row\(s\) of X and 7 value\(s\) of y"),
-        (X[None], y, ValueError, r"got shape \(1, 8, 2\)"),
-        (X, y[:, None], ValueError, r"y must be a vector .* got shape \(8, 1\)"),
-        (X, 1.0, ValueError, "y must be a vector"),
-        (np.empty((0, 2)), np.empty(0), ValueError, "X is empty: .* at least one row"),
-        (np.empty((8, 0)), y, ValueError, "X is empty: .* and one column"),
-        ([["a", "b"]], [1.0], TypeError, "X must hold numbers"),
-        (X, ["a"] * 8, TypeError, "y must hold numbers"),
-        (X + 1j, y, TypeError, "X must hold numbers, .* complex"),
-        (X, y + 1j, TypeError, "y must hold numbers, .* complex"),
-        (np.ma.masked_array(X, np.eye(8, 2)), y, ValueError, "X must be finite: 2 .* row 0, column 0"),
-        (X, np.ma.masked_array(y, np.arange(8) == 3), ValueError, "y must be finite: 1 .* first at position 3"),
-        (pd.DataFrame(X).convert_dtypes().replace(X[2, 1], pd.NA), y, ValueError, "X must be finite: 1 .* row 2"),
-        ([[1.0, 2.0], [3.0]], [1.0, 2.0], TypeError, "X must hold numbers"),
-        (None, y, TypeError, "X must hold numbers"),
-        (pd.DataFrame(X).assign(day=pd.date_range("2026-01-01", periods=8)), y, TypeError, "dates are not numbers"),
-        (np.datetime64("2026-01-01") + np.arange(8)[:, None], y, TypeError, "dates are not numbers"),
-        (pd.DataFrame(X).assign(operator="Ann"), y, TypeError, r"'Ann' \(see operator: leave .* pd.get_dummies\)"),
-        (pd.DataFrame(X).assign(dose="0,1"), y, TypeError, r"'0,1' \(see dose: strip units, .*decimal=','\)"),
-        (pd.DataFrame(X).assign(dose="10 mM"), y, TypeError, r"'10 mM' \(see dose: strip units, "),
-    ],
-)
-def test_malformed_data_are_refused(build, bad_X, bad_y, error, message):
-    with pytest.raises(error, match=message):
-        build(bad_X, bad_y)
+def learner(**keywords):
+    return pma.Learner(GPM, "maximum", **{"pool": POOL, "random_seed": 1} | keywords)
+
+
+MISTAKES = [
+    # Data.
+    (lambda: pma.ard_gp(with_entry(X, (2, 1), np.nan), y), ValueError, "X must be finite: 1 .* row 2, column 1"),
+    (lambda: pma.ard_gp(X, with_entry(y, 0, -np.inf)), ValueError, "y must be finite: 1 .* first at position 0"),
+    (lambda: pma.ard_gp(X, y[:-1]), ValueError, r"8 row\(s\) of X and 7 value\(s\) of y"),
+    (lambda: pma.ard_gp(X[None], y), ValueError, r"got shape \(1, 8, 2\)"),
+    (lambda: pma.ard_gp(X, y[:, None]), ValueError, r"y must be a vector .* got shape \(8, 1\): write y\[:, 0\]"),
+    (lambda: pma.ard_gp(X, np.column_stack([y, y])), ValueError, "make a model, and a learner, for each output"),
+    (lambda: pma.ard_gp(X, 1.0), ValueError, "y must be a vector"),
+    (lambda: pma.ard_gp(np.empty((0, 2)), np.empty(0)), ValueError, "X is empty: .* at least one row"),
+    (lambda: pma.ard_gp(np.empty((8, 0)), y), ValueError, "X is empty: .* and one column"),
+    (lambda: pma.ard_gp([["a", "b"]], [1.0]), TypeError, "X must hold numbers"),
+    (lambda: pma.ard_gp(X, ["a"] * 8), TypeError, "y must hold numbers"),
+    (lambda: pma.ard_gp(X, y + 1j), TypeError, "y must hold numbers, .* complex"),
+    (lambda: pma.ard_gp(np.ma.masked_array(X, np.eye(8, 2)), y), ValueError, "X must be finite: 2 .* row 0, column 0"),
+    (lambda: pma.ard_gp(FRAME.convert_dtypes().replace(X[2, 1], pd.NA), y), ValueError, "X must be finite: 1 .* row 2"),
+    (lambda: pma.ard_gp([[1.0, 2.0], [3.0]], [1.0, 2.0]), TypeError, "X must hold numbers"),
+    (lambda: pma.ard_gp(None, y), TypeError, "X must hold numbers"),
+    (
+        lambda: pma.ard_gp(FRAME.assign(operator="Ann"), y),
+        TypeError,
+        r"'Ann' \(see operator: leave .* pd.get_dummies\)",
+    ),
+    (lambda: pma.ard_gp(FRAME.assign(dose="0,1"), y), TypeError, r"\(see dose: strip units, .*decimal=','\)"),
+    (lambda: pma.ard_gp(FRAME.assign(dose="10 mM"), y), TypeError, r"'10 mM' \(see dose: strip units, "),
+    (lambda: pma.ard_gp(np.full((2, 1), 1e300), [1.0, 2.0]), ValueError, r"2 value\(s\) are beyond 1e\+150"),
+    (lambda: pma.ard_gp([[10**400]], [1.0]), TypeError, "X must hold numbers, .* too large"),
+    (lambda: pma.ard_gp(FRAME.set_axis(["dose"] * 2, axis=1), y), ValueError, "must be unique; these repeat: dose"),
+    (
+        lambda: pma.ard_gp(xr.DataArray(X, dims=("run", "input"), coords={"input": ["a", "a"]}), y),
+        ValueError,
+        "these repeat: a",
+    ),
+    (
+        lambda: learner().tell(np.ma.array(X[:2], mask=[[0, 0], [1, 0]]), [1, 2]),
+        ValueError,
+        "x must be finite: 1 value",
+    ),
+    (lambda: pma.ard_gp(FRAME, y, bounds=[(-1, 1), (30, 30)]), ValueError, f"heat {CONSTANT}"),
+    (lambda: pma.ard_gp(FRAME, y, bounds={"time": (-1, 1), "heat": (30, 30)}), ValueError, f"heat {CONSTANT}"),
+    (lambda: pma.ard_gp(X, y, bounds=[(-1, 1), (3, 2)]), ValueError, r"those of input 1 are \(3, 2\)$"),
+    (lambda: active.latin_hypercube([(0, 10**400)], 3), ValueError, "bounds must be a list of finite pairs"),
+    # Options of the models.
+    (lambda: pma.ard_gp(X, y, kernel="RBF"), ValueError, "'RBF'; the known ones are ExpQuad, Matern12, Matern32, Mat"),
+    (lambda: pma.ard_gp(X, y, mean="quadratic"), ValueError, "mean must be one of constant, linear, zero or a pm"),
+    (lambda: pma.composite_gp(X, y, 3), TypeError, "a kernel expression is a string such as 'LIN"),
+    (lambda: EMBEDDING(n_components=3), ValueError, "n_components must be a positive whole number from 1 to 2; got 3"),
+    (lambda: EMBEDDING(n_components="2"), ValueError, "n_components must be .* got '2'"),
+    (lambda: EMBEDDING(n_components=1, prior_scale=-1.0), ValueError, "prior_scale must be positive"),
+    (lambda: EMBEDDING(n_components=1, prior_scale=[1, 2, 3]), ValueError, "prior_scale must be positive"),
+    (lambda: EMBEDDING(n_components=1, prior_scale=0.5, priors={"R": np.ones((1, 2))}), ValueError, "one of the two"),
+    (lambda: pma.ard_gp(X, y, x_scale="log"), ValueError, "x_scale must be None, one of box, standardize, unit, or"),
+    (lambda: pma.ard_gp(X, y, x_scale=(0.0, [1.0, -1.0])), ValueError, "needs finite shifts and positive scales"),
+    (lambda: pma.ard_gp(X, y, x_scale=(0.0, [1.0, 2.0, 3.0])), ValueError, r"must be \(shift, scale\), numbers or arr"),
+    (lambda: pma.ard_gp(X, y, x_scale=3.0), ValueError, r"x_scale as a pair must be \(shift, scale\)"),
+    # A positive scale, so that a box could pass for a shift and a scale.
+    (lambda: pma.ard_gp(X, y, x_scale=[(1.0, 10.0), (2.0, 5.0)]), ValueError, r"Write \(low, high - low\)"),
+    (lambda: pma.ard_gp(X, y, y_scale=([0.0, 1.0], 1.0)), ValueError, r"y_scale as a pair must be \(shift, scale\)"),
+    (lambda: pma.ard_gp(X, y, priors={"lengthscale": 1.0}), ValueError, "unknown parameters: lengthscale; this model"),
+    (
+        lambda: pma.ard_gp(X, y, priors={"log_noise": "small"}),
+        TypeError,
+        r"priors\['log_noise'\] must be a distribution",
+    ),
+    (lambda: pma.ard_gp(X, y, priors={"log_noise": pm.Normal}), TypeError, "must be a distribution"),
+    (lambda: pma.ard_gp(X, y, priors={"log_noise": np.nan}), ValueError, "the fixed value of log_noise must be finite"),
+    (
+        lambda: pma.ard_gp(X, y, priors={"log_lengthscale": np.zeros(3)}),
+        ValueError,
+        r"must be finite with shape \(2,\)",
+    ),
+    (
+        lambda: pma.ard_gp(X, y, priors={"log_lengthscale": pm.Normal.dist(0, 1, shape=3)}),
+        ValueError,
+        r"the prior of log_lengthscale must be scalar or of shape \(2,\); got \(3,\)",
+    ),
+    (lambda: pma.ard_gp(X, y, priors={"log_noise": pm.Poisson.dist(2)}), ValueError, "prior of log_noise is discrete"),
+    # Fits and predictions.
+    (lambda: pma.fit(), TypeError, r"fit\(\) missing 1 required positional argument: 'gpm'"),
+    (lambda: pma.fit(FIT), TypeError, "fit takes a GPModel .* got LaplaceFit"),
+    (lambda: pma.fit(GPM, method="mcmc"), ValueError, "method must be one of .* got 'mcmc'"),
+    (lambda: pma.fit(GPM, executor=4), TypeError, "executor must be a concurrent.futures.Executor; got int"),
+    (lambda: pma.fit_smc(GPM, random_seed=-1), ValueError, "non-negative"),
+    (lambda: pma.fit_smc(GPM, n_particles=256.0), ValueError, "n_particles must be a whole number from 32; got 256.0"),
+    (lambda: pma.fit_laplace(GPM, optimize="no", point=POINT), TypeError, "optimize must be True or False; got 'no'"),
+    (lambda: pma.fit_laplace(GPM, optimize=False), ValueError, r"optimize=False expands at a given point: pass point="),
+    (lambda: pma.fit_laplace(GPM, n_restarts=0, population=0), ValueError, "nothing to search from"),
+    (lambda: pma.fit_laplace(GPM, n_restarts="3"), ValueError, "n_restarts must be a whole number from 0; got '3'"),
+    (lambda: pma.graphs.hessian(FIT), TypeError, "graphs takes a GPModel .* got LaplaceFit"),
+    (lambda: pma.sample(None), TypeError, "gpm must be a GPModel; got None"),
+    (lambda: pma.predict(GPM, X), TypeError, r"got GPModel: fit it first, pma.fit\(gpm\)"),
+    (lambda: pma.predict(FIT, X[:, :1]), ValueError, "X_new must have 2 columns"),
+    (lambda: pma.predict(FIT, X, quantiles=[5, 95]), ValueError, "quantiles must be probabilities between 0 and 1"),
+    (lambda: pma.draw_paths(FIT, n_paths=2.5), ValueError, "n_paths must be a positive whole number; got 2.5"),
+    (lambda: FIT.to_datatree(draws=0), ValueError, "draws must be a positive whole number; got 0"),
+    # Criteria and learners.
+    (lambda: active.bald(GPM, X), TypeError, "got GPModel: fit it first"),
+    (lambda: active.expected_improvement(FIT, X, minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
+    (lambda: active.upper_confidence_bound(FIT, X, minimize=None), TypeError, "minimize must be True or False"),
+    (lambda: active.pes(FIT, X, minimize="max"), TypeError, "minimize must be True or False; got 'max'"),
+    (lambda: learner(minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
+    (lambda: learner(repeat="no"), TypeError, "repeat must be True or False; got 'no'"),
+    (lambda: learner(executor=4), TypeError, "executor must be a concurrent.futures.Executor; got int"),
+    (lambda: learner(bounds=BOX), ValueError, "a learner chooses from a pool or a box"),
+    (lambda: pma.Learner(GPM, "minimum", pool=X), ValueError, "for the minimum pass learn='maximum', minimize=True"),
+    (lambda: learner().ask("2"), ValueError, "n must be a positive whole number; got '2'"),
+    (lambda: learner().tell(X[:1], y[:2]), ValueError, r"1 row\(s\) of X and 2 value\(s\) of y"),
+    (lambda: learner().run(3, 2), TypeError, "oracle must be a function of a point"),
+    (lambda: learner().stop("0.1 nats"), TypeError, "until must hold numbers"),
+    (lambda: learner().stop(-1.0), ValueError, "epsilon must be at least 0 and delta between 0 and 1; got -1"),
+    # Searches.
+    (lambda: active.hds(3.0, 2), TypeError, "f must be callable"),
+    (lambda: active.hds(np.sum, 2.5), ValueError, "n_dims, the number of inputs, must be a positive whole number"),
+    (lambda: search.compositional_kernel_search(X, y, bases="SE"), TypeError, r"bases must be a sequence such as"),
+    (lambda: search.compositional_kernel_search(X, y, depth=0), ValueError, "depth must be a positive whole number"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "words"), MISTAKES)
+def test_a_mistake_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_refused_answer_changes_nothing():
+    run = learner(random_seed=2)
+    asked = run.ask()
+    with pytest.raises(ValueError, match="y must be finite"):
+        run.tell(asked, np.inf)
+    assert len(run.y) == len(y)
+    assert_array_equal(run.pending, asked)
+
+
+@pytest.mark.parametrize("wrong", [(X[None], y), (X, y[:-1]), (X, ["a"] * 8)])
+def test_every_builder_reads_its_data(build, wrong):
+    with pytest.raises((TypeError, ValueError), match=r"\b[Xy]\b"):
+        build(*wrong)
 
 
 DAYS = pd.date_range("2026-01-01", periods=8)
@@ -105,12 +225,6 @@ def test_dates_within_objects_are_no_numbers(X):
         pma.ard_gp(X, [1.0, 2.0])
 
 
-def test_masked_inputs_are_no_data():
-    learner = pma.Learner(pma.ard_gp([[0.0, 1.0]], [1.0]), bounds=[(0, 5)] * 2)
-    with pytest.raises(ValueError, match="x must be finite: 1 value"):
-        learner.tell(np.ma.array([[1.0, 2.0], [4.0, 3.0]], mask=[[0, 0], [1, 0]]), [1.0, 2.0])
-
-
 @pytest.mark.parametrize("dates", DATES.values(), ids=DATES)
 def test_advice_on_dates_works_as_it_is_written(dates):
     with pytest.raises(TypeError, match="dates are not numbers") as error:
@@ -123,127 +237,12 @@ def test_advice_on_dates_works_as_it_is_written(dates):
     assert_array_equal(gpm.X[:, 0], np.arange(8))
 
 
-def test_a_constant_input_is_named_with_advice():
-    frame = pd.DataFrame(X, columns=["time", "heat"])
-    told = r"those of heat are \(30, 30\)\. An input that never changes tells nothing: leave it out of X and of bounds"
-    for bounds in ([(-1, 1), (30, 30)], {"time": (-1, 1), "heat": (30, 30)}):
-        with pytest.raises(ValueError, match=told):
-            pma.ard_gp(frame, y, bounds=bounds)
-    with pytest.raises(ValueError, match=r"those of input 1 are \(3, 2\)$"):
-        pma.ard_gp(X, y, bounds=[(-1, 1), (3, 2)])
-
-
-def test_repeated_column_names_are_refused(build):
-    frame = pd.DataFrame(X, columns=["dose", "dose"])
-    with pytest.raises(ValueError, match="input names must be unique; these repeat: dose"):
-        build(frame, y)
-
-
-def test_repeated_coordinates_are_refused(build):
-    array = xr.DataArray(X, dims=("run", "input"), coords={"input": ["a", "a"]})
-    with pytest.raises(ValueError, match="these repeat: a"):
-        build(array, y)
-
-
 def test_the_users_data_are_not_changed(build):
     mine_X, mine_y = X.copy(), y.copy()
     gpm = build(mine_X, mine_y, x_scale="box", y_scale="standardize")
     fit(gpm)
     assert_array_equal(mine_X, X)
     assert_array_equal(mine_y, y)
-
-
-# Options.
-
-
-def test_unknown_kernels_are_refused_with_the_known_ones():
-    message = "unknown kernel 'RBF'; the known ones are ExpQuad, Matern12, Matern32, Matern52"
-    with pytest.raises(ValueError, match=message):
-        pma.ard_gp(X, y, kernel="RBF")
-    with pytest.raises(ValueError, match=message):
-        pma.embedding_gp(X, y, n_components=1, kernel="RBF")
-
-
-def test_unknown_means_are_refused(build):
-    with pytest.raises(ValueError, match="mean must be one of constant, linear, zero or a pm"):
-        build(X, y, mean="quadratic")
-
-
-@pytest.mark.parametrize(
-    ("n_components", "error", "message"),
-    [
-        (3, ValueError, "between 1 and the number of inputs, 2; got 3"),
-        (0, ValueError, "between 1 and the number of inputs, 2; got 0"),
-        (1.0, ValueError, "n_components must be a whole number; got 1.0"),
-        (True, ValueError, "n_components must be a whole number; got True"),
-    ],
-)
-def test_impossible_numbers_of_components_are_refused(n_components, error, message):
-    with pytest.raises(error, match=message):
-        pma.embedding_gp(X, y, n_components=n_components)
-
-
-@pytest.mark.parametrize("prior_scale", [0.0, -1.0, np.nan, [1.0, 2.0, 3.0], [1.0, np.inf]])
-def test_malformed_prior_scales_are_refused(prior_scale):
-    with pytest.raises(ValueError, match="prior_scale must be positive"):
-        pma.embedding_gp(X, y, n_components=1, prior_scale=prior_scale)
-
-
-def test_two_priors_of_the_embedding_are_refused():
-    for own in (np.ones((1, 2)), pm.Normal.dist(0.0, 2.0)):
-        with pytest.raises(ValueError, match=r"default prior of R, which priors\['R'\] replaces: give one of the two"):
-            pma.embedding_gp(X, y, n_components=1, prior_scale=0.5, priors={"R": own})
-
-
-@pytest.mark.parametrize(
-    ("scales", "message"),
-    [
-        ({"x_scale": "log"}, "x_scale must be None, one of box, standardize, unit, or .* got 'log'"),
-        ({"y_scale": "log"}, "y_scale must be None"),
-        ({"x_scale": (0.0, 0.0)}, "needs finite shifts and positive scales"),
-        ({"x_scale": (0.0, [1.0, -1.0])}, "needs finite shifts and positive scales"),
-        ({"x_scale": (np.nan, 1.0)}, "needs finite shifts and positive scales"),
-        ({"x_scale": (0.0, [1.0, 2.0, 3.0])}, r"must be \(shift, scale\), numbers or arrays"),
-        ({"x_scale": 3.0}, r"x_scale as a pair must be \(shift, scale\)"),
-        ({"x_scale": (1.0, 2.0, 3.0)}, r"x_scale as a pair must be \(shift, scale\)"),
-        # A positive scale, so that a box could pass for a shift and a scale.
-        ({"x_scale": [(1.0, 10.0), (2.0, 5.0)]}, r"not a list of intervals; .* Write \(low, high - low\)"),
-        ({"y_scale": ([0.0, 1.0], 1.0)}, r"y_scale as a pair must be \(shift, scale\)"),
-    ],
-)
-def test_malformed_scales_are_refused(build, scales, message):
-    with pytest.raises(ValueError, match=message):
-        build(X, y, **scales)
-
-
-@pytest.mark.parametrize(
-    ("priors", "error", "message"),
-    [
-        (
-            {"lengthscale": 1.0},
-            ValueError,
-            "unknown parameters: lengthscale; this model has log_lengthscale, log_noise, log_outp",
-        ),
-        ({"log_noise": "small"}, TypeError, r"priors\['log_noise'\] must be a distribution .* 'small'"),
-        ({"log_noise": pm.Normal}, TypeError, "must be a distribution"),
-        ({"log_noise": np.nan}, ValueError, "the fixed value of log_noise must be finite"),
-        ({"log_lengthscale": np.zeros(3)}, ValueError, r"must be finite with shape \(2,\)"),
-        (
-            {"log_lengthscale": pm.Normal.dist(0, 1, shape=3)},
-            ValueError,
-            r"the prior of log_lengthscale must be scalar or of shape \(2,\); got \(3,\)",
-        ),
-        (
-            {"log_noise": pm.Normal.dist(0, 1, shape=2)},
-            ValueError,
-            r"the prior of log_noise must be scalar or of shape \(\); got \(2,\)",
-        ),
-        ({"log_noise": pm.Poisson.dist(2)}, ValueError, "continuous parameters; the prior of log_noise is discrete"),
-    ],
-)
-def test_malformed_priors_are_refused(priors, error, message):
-    with pytest.raises(error, match=message):
-        pma.ard_gp(X, y, priors=priors)
 
 
 def test_data_that_the_model_computes_cannot_be_replaced():
@@ -263,9 +262,6 @@ def test_a_scalar_prior_is_shared_by_the_entries():
     assert_array_equal(sd[:2], 2.0)
 
 
-# Points and fits.
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -282,26 +278,6 @@ def test_malformed_points_are_refused(change, message):
     for keywords in ({"point": point, "optimize": False}, {"point": point}, {"start": [point]}):
         with pytest.raises(ValueError, match=message):
             pma.fit_laplace(gpm, progressbar=False, **keywords)
-
-
-def test_a_fit_needs_a_model():
-    with pytest.raises(TypeError, match=r"fit_laplace takes a GPModel .* got Model"):
-        pma.fit_laplace(pm.Model())
-
-
-def test_an_expansion_needs_a_point():
-    with pytest.raises(ValueError, match=r"optimize=False expands at a given point: pass point="):
-        pma.fit_laplace(pma.ard_gp(X, y), optimize=False)
-
-
-def test_a_search_needs_a_start():
-    with pytest.raises(ValueError, match="nothing to search from"):
-        pma.fit_laplace(pma.ard_gp(X, y), n_restarts=0, population=0, progressbar=False)
-
-
-def test_draws_are_at_least_one():
-    with pytest.raises(ValueError, match="draws must be at least 1; got 0"):
-        fit(pma.ard_gp(X, y)).to_datatree(draws=0)
 
 
 def test_too_many_parameters_for_a_dense_hessian_are_refused():
@@ -429,52 +405,12 @@ def test_units_that_are_meant_are_not_warned_of(make):
         make()
 
 
-# Arguments of the wrong kind.
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: active.hds(np.sum, 2, vectorized="no"), TypeError, "vectorized must be True or False; got 'no'"),
-        (lambda: pma.sample(None), TypeError, "gpm must be a GPModel; got None"),
-        (
-            lambda: active.latin_hypercube([(0, 1)], 3, np.random.RandomState(0)),
-            TypeError,
-            "random_seed must be a whole",
-        ),
-        (lambda: active.latin_hypercube([(0, 1)], 3, -1), ValueError, "random_seed must not be negative; got -1"),
-        (lambda: active.latin_hypercube([(0, 10**400)], 3), ValueError, "bounds must be a list of finite pairs"),
-        (lambda: pma.ard_gp(np.full((2, 1), 1e300), [1.0, 2.0]), ValueError, r"2 value\(s\) are beyond 1e\+150"),
-        (lambda: pma.ard_gp([[10**400]], [1.0]), TypeError, "X must hold numbers, .* too large"),
-        (lambda: pma.ard_gp(X, y, kernel=["SE"]), TypeError, r"kernel must be text; got \['SE'\]"),
-    ],
-)
-def test_arguments_of_the_wrong_kind_are_named(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
 def test_numbers_of_other_packages_are_numbers():
     """Whole numbers and flags of NumPy, scalars of xarray, and whole numbers where any number will do."""
     design = active.latin_hypercube([(0, 1)], np.int64(3), random_seed=np.uint8(1))
     assert_array_equal(design, active.latin_hypercube([(0, 1)], 3, random_seed=1))
     found = active.hds(lambda x: x[1], np.int64(3), vectorized=np.False_, budget=np.int64(400), random_seed=1)
     assert found.active == [1]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: pma.fit(), r"fit\(\) missing 1 required positional argument: 'gpm'"),
-        (
-            lambda: pma.find_modes(None, random_seed=0),
-            r"find_modes\(\) got an unexpected keyword argument 'random_seed'",
-        ),
-    ],
-)
-def test_arguments_that_do_not_exist_are_refused_with_the_name_of_the_function(call, message):
-    with pytest.raises(TypeError, match=message):
-        call()
 
 
 def test_models_without_a_marginal_gp_have_another_way():
@@ -495,11 +431,6 @@ def test_models_without_a_marginal_gp_have_another_way():
         pma.active.bald_from_trace(trace, model, X[:, 0])
     with pytest.raises(ValueError, match=r"it has \[\]: pass the whole trace"):
         pma.predict(trace["posterior"], X, model=pma.ard_gp(X, y))
-
-
-def test_several_outputs_are_models_of_their_own():
-    with pytest.raises(ValueError, match="make a model, and a learner, for each output"):
-        pma.ard_gp(X, np.column_stack([y, y]))
 
 
 def test_errors_of_the_package_have_a_class():

@@ -317,8 +317,6 @@ def test_a_simulator_of_one_point():
     assert "vectorized" not in str(caught.value)
     with pytest.raises(RuntimeError, match="vectorized=False"):
         hds(lambda x: 3 * x[19], 20, random_seed=1)
-    with pytest.raises(TypeError, match="vectorized must be True or False"):
-        hds(one, 20, vectorized="no")
 
 
 def test_a_model_of_a_simulator_without_noise_is_well_conditioned():

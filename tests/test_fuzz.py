@@ -1,22 +1,17 @@
-"""Public functions with one argument replaced by something wrong give an answer without NaN, or an error that names it.
+"""Public functions with one argument replaced by something wrong answer without NaN, or refuse it and change nothing.
 
     python tests/test_fuzz.py            # all combinations, a few minutes; prints what is found
     python tests/test_fuzz.py hds bald   # those of some functions
 
-A finding is another exception than ValueError and TypeError, one of these that the package did not raise itself and
-that does not name the argument, NaN in the answer, a RuntimeWarning of NumPy, or a flag that is not a bool.
+A finding is another exception than TypeError, ValueError and those of the package, NaN in the answer, a RuntimeWarning
+of NumPy, a flag that is not a bool where it turns the answer around, or data changed by a call that failed.
 """
 
-import inspect
-import linecache
-import re
 import sys
-import traceback
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,16 +19,17 @@ import pytest
 import xarray as xr
 
 import pymc_active as pma
-from pymc_active import active, kernels, plots, search
+from pymc_active import active, search
 from pymc_active.laplace import fit_laplace_models
 
 pytestmark = pytest.mark.slow
 
-PACKAGE = str(Path(pma.__file__).parent)
+# Any other value than a bool would count as one of these.
+FLAGS = {"minimize", "repeat", "optimize"}
 # Of all combinations, those that the test suite tries.
-N_TRIED = 4000
+N_TRIED = 2000
 # What takes seconds if the argument is right after all.
-LONG = {"fit", "fit_smc", "fit_laplace", "fit_probit", "sample", "hessian", "embedding_dimension"}
+LONG = {"fit", "fit_smc", "fit_laplace", "fit_probit", "sample", "embedding_dimension"}
 
 
 class Things:
@@ -74,18 +70,6 @@ class Things:
     @cached_property
     def probit(self):
         return pma.fit_probit(self.probit_gp, n_restarts=1, random_seed=0, progressbar=False)
-
-    @cached_property
-    def posterior(self):
-        return active.model_posterior(self.fits)
-
-    @cached_property
-    def history(self):
-        return xr.DataArray(
-            [[0.4, 0.6], [0.2, 0.8]],
-            dims=("n_observations", "model"),
-            coords={"n_observations": [3, 4], "model": ["a", "b"]},
-        )
 
     @property
     def learner(self):
@@ -198,7 +182,6 @@ def sane():
         "HDSLearner.ask": call(t.hds_learner.ask, n=1),
         "HDSLearner.tell": call(t.hds_learner.tell, x=np.zeros(3), y=1.0, asked=None),
         "HDSLearner.run": call(t.hds_learner.run, f=f, n=1, batch_size=1),
-        "HDSResult": call(pma.hds.HDSResult, learner=t.hds_learner),
         "hds": call(active.hds, f=f, batch_size=None, **hds),
         "coordinate_wise": call(
             active.coordinate_wise,
@@ -211,14 +194,6 @@ def sane():
             bounds=(-1.0, 1.0),
             random_seed=0,
         ),
-        "parse": call(kernels.parse, text="SE + LIN"),
-        "grid": call(kernels.grid, bases=("SE",), extra=(), n_inputs=1),
-        "paper_models": call(kernels.paper_models, series="mauna_loa", rooted=False),
-        "Embedding": call(pma.cov.Embedding, base=_exponentiated(), R=np.ones((1, 2)), input_dim=2),
-        "Rescaled": call(pma.cov.Rescaled, base=_exponentiated(), shift=[0.0], scale=[1.0]),
-        "log_posterior": call(pma.graphs.log_posterior, gpm=t.gpm),
-        "hessian": call(pma.graphs.hessian, gpm=t.gpm),
-        "predictive": call(pma.graphs.predictive, gpm=t.gpm, X_new=t.pool),
         "compositional_kernel_search": call(
             search.compositional_kernel_search,
             X=t.X[:, :1],
@@ -240,40 +215,12 @@ def sane():
             random_seed=0,
             progressbar=False,
         ),
-        "plot": call(lambda result: plots.plot(result), result=pma.decompose(t.line)),
-        "plot_predictions": call(
-            plots.plot_predictions,
-            fit=t.fit,
-            input=0,
-            limits=(-1, 1),
-            n_points=5,
-            target="f",
-            highlight=[0],
-            number=False,
-        ),
-        "plot_embedding": call(plots.plot_embedding, fit=t.embedded, highlight=[0], number=False),
-        "plot_loadings": call(plots.plot_loadings, fit=t.embedded, draws=20, random_seed=0, labels=None),
-        "plot_relevance": call(plots.plot_relevance, fit=t.fit, draws=20, random_seed=0, labels=None),
-        "plot_subspace_angles": call(plots.plot_subspace_angles, source=t.embedded, draws=20, random_seed=0),
-        "plot_utility": call(
-            plots.plot_utility, utility=active.uncertainty(t.fit, t.pool, random_seed=0), X=t.pool, picks=1, input=None
-        ),
-        "plot_evidence": call(plots.plot_evidence, posterior=t.posterior, n=2),
-        "plot_model_posterior": call(plots.plot_model_posterior, history=t.history, n_models=2),
-        "plot_decomposition": call(plots.plot_decomposition, decomposition=pma.decompose(t.line), input=0),
     }
-
-
-def _exponentiated():
-    import pymc as pm
-
-    return pm.gp.cov.ExpQuad(1, ls=1.0)
 
 
 WRONG = {
     "None": lambda: None,
     "text": lambda: "no",
-    "no text": lambda: "",
     "nan": lambda: np.nan,
     "inf": lambda: np.inf,
     "-1": lambda: -1,
@@ -281,25 +228,17 @@ WRONG = {
     "-0.5": lambda: -0.5,
     "2.5": lambda: 2.5,
     "1e300": lambda: 1e300,
-    "1e-300": lambda: 1e-300,
-    "10**400": lambda: 10**400,
     "1j": lambda: 1 + 2j,
     "True": lambda: True,
     "list": list,
     "dict": dict,
     "object": object,
-    "class": lambda: int,
-    "generator": lambda: (value for value in range(3)),
-    "RandomState": lambda: np.random.RandomState(0),
     "empty": lambda: np.empty((0, 2)),
     "vector": lambda: np.zeros(3),
-    "cube": lambda: np.zeros((2, 2, 2)),
     "objects": lambda: np.array([[object(), object()]]),
     "nans": lambda: np.full((7, 2), np.nan),
-    "huge": lambda: np.full((7, 2), 1e300),
     "texts": lambda: ["a", "b"],
     "frame of text": lambda: pd.DataFrame({"a": ["x", "y"]}),
-    "list of 10**400": lambda: [[10**400, 1]],
     "dates": lambda: np.array(["2020-01-01", "2020-01-02"], "M8[D]"),
 }
 
@@ -324,40 +263,31 @@ def has_nan(value, depth=0):
     return False
 
 
+def data_of(function):
+    """What a method's learner or model holds, (n, D) and (n,); nothing for a function."""
+    owner = getattr(function, "__self__", None)
+    return [np.array(getattr(owner, name)) for name in ("X", "y") if hasattr(owner, name)]
+
+
 def finding(name, argument, wrong):
     """What is wrong with a call, or None."""
-    function, sane_ones = sane_calls()[name]
-    given = sane_ones | {argument: WRONG[wrong]()}
+    function, arguments = sane_calls()[name]
+    value, before = WRONG[wrong](), data_of(function)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            answer = function(**given)
-    except (ValueError, TypeError) as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        is_ours = (
-            frame.filename.startswith(PACKAGE) and linecache.getline(frame.filename, frame.lineno).split()[0] == "raise"
-        )
-        names = re.search(rf"\b{argument}\b", str(error))
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        return None if is_ours or names else f"{type(error).__name__} without a name, {place}: {error}"
+            answer = function(**arguments | {argument: value})
+    except (ValueError, TypeError, pma.ActiveError):
+        same = all(map(np.array_equal, before, data_of(function)))
+        return None if same else "refused, but the data have changed"
     except Exception as error:
-        if type(error).__module__.startswith("pymc_active"):
-            return None
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(PACKAGE)]
-        return (
-            f"{type(error).__name__}, {Path(frames[-1].filename).name}:{frames[-1].lineno}: {error}"
-            if frames
-            else repr(error)
-        )
-    for one in caught:
-        if issubclass(one.category, RuntimeWarning):
-            return f"RuntimeWarning, {Path(one.filename).name}:{one.lineno}: {one.message}"
+        return repr(error)
+    for warning in caught:
+        if issubclass(warning.category, RuntimeWarning):
+            return f"RuntimeWarning, {warning.filename}:{warning.lineno}: {warning.message}"
     if has_nan(answer):
         return "NaN"
-    default = inspect.signature(function).parameters.get(argument)
-    if default is not None and isinstance(default.default, bool) and not isinstance(given[argument], bool):
-        return "taken for a bool"
-    return None
+    return "taken for a bool" if argument in FLAGS and not isinstance(value, bool) else None
 
 
 @cache

@@ -602,7 +602,7 @@ def test_run_draws_a_progress_bar_only_if_asked(bars):
 
 @pytest.mark.parametrize("n", [-1, 1.5])
 def test_run_takes_a_number_of_points(n):
-    with pytest.raises(ValueError, match=r"n must be a whole number( >= 0)?"):
+    with pytest.raises(ValueError, match="n must be a whole number from 0"):
         learner().run(truth, n=n, progressbar=False)
 
 
@@ -613,11 +613,6 @@ def test_a_pool_all_pending_does_not_recommend_what_was_done():
         active.ask()
     with pytest.raises(ValueError, match="pass repeat=True"):
         learner(criterion="random", pool=GRID[:2]).ask(3)
-
-
-def test_an_executor_that_is_none_is_refused():
-    with pytest.raises(TypeError, match=r"executor must be a concurrent.futures.Executor; got int"):
-        learner(executor=3)
 
 
 @pytest.mark.parametrize("failure", ["raises", "none"])
@@ -706,12 +701,6 @@ def test_malformed_learners_are_refused(keywords, message):
 def test_a_learner_needs_a_model():
     with pytest.raises(TypeError, match="Learner takes a GPModel"):
         Learner("model", pool=GRID)
-
-
-@pytest.mark.parametrize("n", [0, -1, 1.5])
-def test_a_positive_whole_number_is_asked_for(n):
-    with pytest.raises((TypeError, ValueError), match=r"n must be a (positive )?whole number"):
-        learner().ask(n)
 
 
 # Inference.

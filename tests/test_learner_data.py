@@ -105,13 +105,6 @@ def test_random_design_refuses_a_list_that_may_be_bounds_or_rows():
         pma.active.random_design(pool=rows, bounds=rows, n=2)
 
 
-@pytest.mark.parametrize("flag", ["minimize", "repeat"])
-def test_text_is_no_flag(flag):
-    gpm = pma.ard_gp([[0.0], [1.0]], [0.0, 1.0])
-    with pytest.raises(TypeError, match=f"{flag} must be True or False; got 'no'"):
-        pma.active.Learner(gpm, bounds=[(0, 1)], **{flag: "no"})
-
-
 def test_hasattr_says_which_learners_have_a_history_of_models():
     gpm = pma.ard_gp([[0.0], [1.0]], [0.0, 1.0])
     learner = pma.active.Learner(gpm, bounds=[(0, 1)])

@@ -227,7 +227,7 @@ def test_points_that_are_few_enough_are_all_used():
 
 @pytest.mark.parametrize("value", [9, 20.5, "all"])
 def test_bad_numbers_of_points_are_refused(value):
-    with pytest.raises((ValueError, TypeError), match="max_points must be a whole number"):
+    with pytest.raises(ValueError, match="max_points must be a whole number"):
         pma.fit(pma.ard_gp(*data(12)), max_points=value)
 
 

@@ -311,7 +311,7 @@ def test_a_composite_gp_takes_and_keeps_an_expression():
     assert gpm.expression is expression
     assert gpm.labels == pma.composite_gp(X, y, "SE * (PER[1] + LIN)").labels
     assert pma.ard_gp(X, y).expression is None
-    with pytest.raises(TypeError, match="must be text or an Expression"):
+    with pytest.raises(TypeError, match="a kernel expression is a string such as"):
         pma.composite_gp(X, y, ["SE"])
 
 

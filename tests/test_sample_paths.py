@@ -478,9 +478,8 @@ def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"n_paths": 0}, "n_paths must be a positive whole number"),
         ({"n_features": 1}, "n_features must be at least 2"),
-        ({"draws": 1.5}, "draws must be a whole number"),
+        ({"draws": 1.5}, "draws must be a positive whole number"),
         ({"bounds": [(1, 0), (0, 1)]}, "low < high"),
         ({"bounds": [(0, 1)]}, "2 pairs"),
         ({"fit": {"log_noise": 0.0}}, "log_lengthscale"),

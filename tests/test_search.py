@@ -204,7 +204,7 @@ def test_bad_candidates():
             pma.search.embedding_dimension(X, y, wrong)
     with pytest.raises(TypeError, match=r"a sequence such as \(1, 2, 3\); got 2"):
         pma.search.embedding_dimension(X, y, 2)
-    with pytest.raises(ValueError, match="between 1 and the number of inputs, 3; got 4"):
+    with pytest.raises(ValueError, match=r"n_components must be .* from 1 to 3; got 4"):
         pma.search.embedding_dimension(X, y, (1, 4))
     with pytest.raises(ValueError, match="remove R from priors"):
         pma.search.embedding_dimension(X, y, (1,), priors={"R": np.ones((1, 3))})

@@ -367,8 +367,7 @@ def test_a_constant_mean_and_one_line_make_every_line(text):
     [
         ({"bases": ()}, "bases is empty"),
         ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
-        ({"depth": 0}, "depth must be a positive whole number; got 0"),
-        ({"beam": 1.5}, "beam must be a whole number"),
+        ({"beam": 1.5}, "beam must be a positive whole number"),
         ({"budget": 0}, "budget must be a positive whole number"),
         ({"priors": {"log_frequency": 0.0}}, "priors for unknown parameters: log_frequency"),
         ({"priors": "narrow"}, "priors must be one of"),

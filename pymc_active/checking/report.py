@@ -27,7 +27,7 @@ from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
 # The criteria whose decisions are looked at unless others are named, of one model and of several.
@@ -38,7 +38,6 @@ _DRAWS, _OF_EACH = 400, 200
 _NEGLIGIBLE = 1e-9
 
 
-@checked
 def check(
     fit: Subject | Fits,
     reference: Any = None,

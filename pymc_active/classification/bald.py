@@ -10,7 +10,6 @@ from scipy.special import log_ndtr, ndtr
 
 from pymc_active.classification.fit import ProbitFit
 from pymc_active.criteria.base import score_pool
-from pymc_active.support.arguments import checked
 
 # Beyond |f| = 9 the entropy of Φ(f) is below 1e-17; beyond 8 sds from its mean a Gaussian's density is negligible.
 _CERTAIN, _REACH = 9.0, 8.0
@@ -19,7 +18,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _BLOCK = 100_000
 
 
-@checked
 def bald_probit(fit: ProbitFit, X_pool: Any, *, about: Literal["f", "hyperparameters"] = "f") -> xr.DataArray:
     r"""Expected information from observing the label of each candidate, in nats.
 

@@ -17,7 +17,6 @@ from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.laplace.curvature import invert
-from pymc_active.support.arguments import checked
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import blocks, point_labels, read_inputs, read_probabilities
@@ -171,7 +170,6 @@ class ProbitFit(Summarized):
         return predicted
 
 
-@checked
 def fit_probit(
     gp: ProbitGP,
     *,

@@ -16,7 +16,6 @@ from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.models.blueprint import warn_about_units
 from pymc_active.models.parameters import Parameters, Priors
-from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Affine, Scale, fit_scale
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import (
@@ -30,7 +29,6 @@ from pymc_active.support.tables import (
 )
 
 
-@checked
 def probit_gp(
     X: Any,
     labels: Any,

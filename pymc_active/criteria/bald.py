@@ -13,10 +13,8 @@ from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_en
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.mixtures import Mixture
-from pymc_active.support.arguments import checked
 
 
-@checked
 def bald(
     fit: Source,
     X_pool: Any,
@@ -98,7 +96,6 @@ class Bald(MomentCriterion):
         return *mixture_entropy_gradient(p.means, variances, p.weights), -0.5 * p.weights[:, None] / conditional
 
 
-@checked
 def uncertainty(
     fit: Source,
     X_pool: Any,

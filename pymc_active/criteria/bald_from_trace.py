@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_active.criteria.base import is_lazy, score_lazily
 from pymc_active.information.outcome_of_model import Likelihood
-from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.tables import blocks, point_labels
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -21,7 +21,6 @@ from pymc_active.support.user_warnings import SamplingWarning, warn_user
 _SHORTEST = 4
 
 
-@checked
 def bald_from_trace(
     trace: xr.DataTree,
     model: pm.Model,
@@ -189,8 +188,7 @@ def _read_draws(
         raise TypeError(f"trace must be a DataTree of draws, as pm.sample returns it; got {type(trace).__name__}")
     if group not in trace.children:
         raise ValueError(f"the trace has no group {group!r}; it has {', '.join(sorted(trace.children)) or 'none'}")
-    if draws < 2:
-        raise ValueError(f"draws must be at least 2; got {draws}")
+    count("draws", draws, least=2)
     table = trace[group].to_dataset()
     if not {"chain", "draw"} <= set(table.sizes) or not table.sizes["chain"] * table.sizes["draw"]:
         raise ValueError(f"the group {group!r} must have draws over chain and draw; it has {dict(table.sizes)}")

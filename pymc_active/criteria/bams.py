@@ -17,14 +17,12 @@ from pymc_active.information.mixture_entropy import (
 )
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
-from pymc_active.support.arguments import checked
 
 # Models with less than this share of the second largest weight: twenty of them change the information by half a percent
 # of its bound, the entropy of the models' probabilities, at most.
 _NEGLIGIBLE = 1e-4
 
 
-@checked
 def bams(
     fits: Fits,
     X_pool: Any,
@@ -75,7 +73,6 @@ def bams(
     return Bams(weights, method, draws, random_seed).over(as_model_average(fits, prior), X_pool)
 
 
-@checked
 def committee(
     fits: Fits,
     X_pool: Any,

@@ -17,7 +17,6 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import in_fewest_inputs
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
 from pymc_active.predictions.ensembles import Source, as_ensemble
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
@@ -26,7 +25,6 @@ from pymc_active.support.threads import one_blas_thread
 N_TARGETS, _BLOCK, _SMALLEST = 100, 4_000_000, 1e-10
 
 
-@checked
 def epig(
     fit: Source,
     X_pool: Any,
@@ -75,7 +73,6 @@ def epig(
     return _over(Epig, fit, X_pool, X_target, bounds, model, draws, random_seed)
 
 
-@checked
 def integrated_variance(
     fit: Source,
     X_pool: Any,

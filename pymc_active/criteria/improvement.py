@@ -16,11 +16,10 @@ from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.predict import posterior_mean
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import check_flags
 from pymc_active.support.threads import one_blas_thread
 
 
-@checked
 def expected_improvement(
     fit: Source,
     X_pool: Any,
@@ -56,7 +55,6 @@ def expected_improvement(
     return ExpectedImprovement(minimize, method, draws, random_seed).over(fit, X_pool, model)
 
 
-@checked
 def upper_confidence_bound(
     fit: Source,
     X_pool: Any,
@@ -97,6 +95,7 @@ class ExpectedImprovement(MatchedCriterion):
 
     def __init__(self, minimize: bool = False, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
+        check_flags(minimize=minimize)
         self.sign = -1.0 if minimize else 1.0
         # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S, 1).
         self.best = np.array(np.nan)
@@ -171,6 +170,7 @@ class UpperConfidenceBound(MatchedCriterion):
         random_seed: Seed = None,
     ):
         super().__init__(method, draws, random_seed)
+        check_flags(minimize=minimize)
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
             raise ValueError(f"beta must be a finite number that is not negative; got {beta!r}")
         self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0

@@ -19,8 +19,8 @@ from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import Space
-from pymc_active.support.arguments import checked
 from pymc_active.support.data import Data
+from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized
 
 # Draws behind the table of a summary.
@@ -179,7 +179,6 @@ class Fit(Summarized, ABC):
         """:attr:`center` in the user's space: variable name -> number or array, Deterministics included."""
         return {name: v[0] if v.ndim > 1 else float(v[0]) for name, v in self.gpm.constrain(self.center[None]).items()}
 
-    @checked
     def to_datatree(
         self, draws: int | None = None, random_seed: int | np.random.Generator | None = None
     ) -> xr.DataTree:
@@ -209,9 +208,7 @@ class Fit(Summarized, ABC):
         draws repeat, and the draws of ``prior_predictive`` are fewer. The attributes of ``sample_stats`` are the
         diagnostics and the log evidence.
         """
-        draws = self._n_distinct if draws is None else draws
-        if draws < 1:
-            raise ValueError(f"draws must be at least 1; got {draws}")
+        draws = self._n_distinct if draws is None else count("draws", draws)
         rng = np.random.default_rng(random_seed)
         thetas, rows = self._distinct_draws(draws, rng)
         seed = int(rng.integers(2**31))

@@ -10,7 +10,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_numbers
 
@@ -102,7 +101,6 @@ class Embedding(_Mapped):
     array([2., 2., 2.])
     """
 
-    @checked
     def __init__(self, base: pm.gp.cov.Covariance, R: Any, input_dim: int):
         if not isinstance(base, pm.gp.cov.Covariance):
             raise TypeError(f"base must be a PyMC covariance with an input_dim, such as ExpQuad; got {base!r}")
@@ -146,7 +144,6 @@ class ErrorBars(pm.gp.cov.Covariance):
     array([0.25, 0.09])
     """
 
-    @checked
     def __init__(self, input_dim: int, column: int, sigma: Any = 0.0):
         if not 0 <= column < count("input_dim", input_dim):
             raise ValueError(f"column must be from 0 to {input_dim - 1}, of {input_dim} columns; got {column!r}")
@@ -177,8 +174,9 @@ class MeasurementNoise(pm.gp.cov.WhiteNoise):
 class Rescaled(_Mapped):
     """A kernel on rescaled inputs, ``base((X - shift) / scale)``, as builders use for ``x_scale``."""
 
-    @checked
     def __init__(self, base: pm.gp.cov.BaseCovariance, shift: Any, scale: Any):
+        if not isinstance(base, pm.gp.cov.BaseCovariance):
+            raise TypeError(f"base must be a PyMC covariance; got {base!r}")
         self.base = base
         self.shift, self.scale = read_numbers(shift, "shift"), np.atleast_1d(read_numbers(scale, "scale"))
         if not (np.isfinite(self.shift).all() and (self.scale > 0).all() and self.scale.size):

@@ -11,7 +11,6 @@ from itertools import combinations, product
 from numbers import Integral
 from typing import Any, Literal
 
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
 
@@ -298,7 +297,6 @@ def numbered(names: Sequence[str]) -> list[str]:
     return [f"{name}_{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
-@checked
 def grid(
     bases: Iterable[str | Expression] = _PAPER_BASES, extra: Iterable[str | Expression] = (), *, n_inputs: int = 1
 ) -> list[Expression]:
@@ -324,7 +322,6 @@ def grid(
     return list(dict.fromkeys([*choices, *(a + b for a, b in pairs), *(a * b for a, b in pairs), *others]))
 
 
-@checked
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
     """The 18 models that Malkomes & Garnett (2015, Active Structure Discovery for GPs, Table 1) compared on a series.
 
@@ -373,7 +370,6 @@ def _check_inputs(bases: Iterable[Base], n_inputs: int) -> None:
             raise ValueError(f"{base} needs input {base.input}, but there are inputs 0 to {n_inputs - 1} (n_inputs)")
 
 
-@checked
 def parse(text: str | Expression) -> Expression:
     """Read a kernel expression: base kernels (see :data:`BASE_KERNELS`) joined by ``+ * ( )``.
 

@@ -13,9 +13,10 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.search import SearchTask
 from pymc_active.laplace.modes.task import search_and_expand
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import check_executor, check_flags
+from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
@@ -23,7 +24,6 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 type Start = dict[str, Any] | LaplaceFit | Sequence[dict[str, Any] | LaplaceFit] | None
 
 
-@checked
 def fit_laplace(
     gpm: GPModel,
     *,
@@ -100,8 +100,12 @@ def fit_laplace(
     >>> fit.labels
     ['log_lengthscale[0]', 'log_outputscale', 'log_noise']
     """
-    if not isinstance(gpm, GPModel):
-        raise TypeError(f"fit_laplace takes a GPModel (see ard_gp and from_marginal); got {kind_of(gpm)}")
+    check_model(gpm, "fit_laplace")
+    check_flags(optimize=optimize)
+    check_executor(executor)
+    count("n_restarts", n_restarts, least=0)
+    if population is not None:
+        count("population", population, least=0)
     posterior, embedding = gpm.posterior(compile_kwargs), gpm.embedding_slice
     with one_blas_thread():
         if not optimize or not gpm.shapes:

@@ -26,6 +26,7 @@ from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined
+from pymc_active.support.arguments import check_executor
 from pymc_active.support.user_warnings import (
     DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
@@ -44,8 +45,7 @@ class Current:
     """The run of a learner as it stands, with its executor, the user's notes, and what was computed from it."""
 
     def __init__(self, run: Run, executor: Executor | None):
-        if executor is not None and not isinstance(executor, Executor):
-            raise TypeError(f"executor must be a concurrent.futures.Executor; got {type(executor).__name__}")
+        check_executor(executor)
         self.run, self.executor = run, executor
         self.notes: dict[str, Any] = {}
         # Revisions of the files that the run has written or was loaded from, which saving may replace.

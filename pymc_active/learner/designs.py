@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import Bounds, box_or_pool, read_bounds, read_inputs
 
 
-@checked
 def random_design(
     bounds_or_pool: Any = None,
     n: int | None = None,
@@ -58,7 +56,6 @@ def random_design(
     return pool.iloc[rows] if isinstance(pool, pd.DataFrame) else X[rows]
 
 
-@checked
 def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
     """A Latin hypercube (n, D): each of n equal intervals of every input holds one point.
 
@@ -76,7 +73,6 @@ def latin_hypercube(bounds: Bounds, n: int, random_seed: int | np.random.Generat
     return qmc.scale(unit, low, high)
 
 
-@checked
 def gradient_design(
     bounds: Bounds,
     n_centers: int = 1,

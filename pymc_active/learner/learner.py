@@ -30,7 +30,6 @@ from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
-from pymc_active.support.arguments import checked
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
@@ -143,7 +142,6 @@ class Learner(Summarized):
 
     __slots__ = ("__weakref__", "_current")
 
-    @checked
     def __init__(
         self,
         gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel] | MakeModel | None = None,
@@ -283,7 +281,6 @@ class Learner(Summarized):
         models = self._several("remove_model").without_model(label)
         self._current.become(self._run.refitted(models))
 
-    @checked
     def search(self) -> ModelAverage:
         """Fit all of several models anew before drawing conclusions, each as thoroughly as :func:`pymc_active.fit`.
 
@@ -305,7 +302,6 @@ class Learner(Summarized):
         self._current.searched()
         return cast("FollowedModels", self._run.subject)
 
-    @checked
     def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None, progressbar: bool = True) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
@@ -419,7 +415,6 @@ class Learner(Summarized):
         """Add pending points x, (k, D) or (D,), such as another learner's; a ValueError if one is not in the pool."""
         self._current.run = replace(self._run, ledger=self._ledger.expect(x))
 
-    @checked
     def run(
         self,
         oracle: Callable[[Any], Any],
@@ -438,6 +433,8 @@ class Learner(Summarized):
         ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
         questions.
         """
+        if not callable(oracle):
+            raise TypeError(f"oracle must be a function of a point, which returns its y; got {type(oracle).__name__}")
         count("n", n, least=0)
         limits = None if until is None else read_until(until)
         if limits is not None:
@@ -524,13 +521,11 @@ class Learner(Summarized):
         candidates, success = self._ledger.candidates, self._current.success()
         return best_point(self.fit, candidates, self.X, success, self.minimize, self.learn)
 
-    @checked
     def success_probability(self, X: Any) -> np.ndarray:
         """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""
         points, success = read_inputs(X, inputs=self._ledger.inputs), self._current.success()
         return np.ones(len(points)) if success is None else np.exp(success(points))
 
-    @checked
     def optimum(self, n_optima: int = 200, *, progressbar: bool = True) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
@@ -540,7 +535,6 @@ class Learner(Summarized):
         rest = self.domain, self._current.success(), self.minimize, n_optima, self.random_seed
         return find_optimum(self.fit, best.x, self._ledger.candidates.show([best]), *rest, progressbar)
 
-    @checked
     def stop(self, epsilon: float, delta: float = 0.05, *, progressbar: bool = True) -> bool:
         """Whether it is time to stop.
 
@@ -574,7 +568,6 @@ class Learner(Summarized):
             raise ValueError(NO_CRITERION)
         return self._ledger.candidates.maximum(scorer).score, scorer.units
 
-    @checked
     def to_datatree(self, draws: int | None = None) -> xr.DataTree:
         """The groups of :meth:`Fit.to_datatree` (of the most probable of several models), and ``design``.
 
@@ -595,7 +588,6 @@ class Learner(Summarized):
             tree["verification"] = self.verification
         return tree
 
-    @checked
     def design(self, pending: bool = False) -> xr.Dataset:
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
         self._current.check_data()

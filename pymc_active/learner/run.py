@@ -27,6 +27,7 @@ from pymc_active.particles.choose import METHODS
 from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.support.arguments import check_flags
 from pymc_active.support.data import Data
 from pymc_active.support.tables import name_of_input, warn_if_apart
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
@@ -162,6 +163,7 @@ def new_run(
         raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}{hint}")
     if inference not in METHODS:
         raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
+    check_flags(repeat=repeat, minimize=minimize)
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):

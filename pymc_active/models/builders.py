@@ -20,13 +20,12 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Priors
 from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
-from pymc_active.support.arguments import checked
+from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, read_numbers
 from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, ignoring
 
 
-@checked
 def ard_gp(
     X: Any,
     y: Any,
@@ -154,7 +153,6 @@ class _ARD(_OneKernel):
         return KernelPosterior(*data, kernel=kernel, **self._array_keywords())
 
 
-@checked
 def embedding_gp(
     X: Any,
     y: Any,
@@ -237,9 +235,8 @@ class _Embedding(_OneKernel):
         return "R" if self.parameters.is_normal("R") else None
 
     def _add_kernel_parameters(self):
-        d, D = self._n_components, self.n_inputs
-        if not 1 <= d <= D:
-            raise ValueError(f"n_components must be between 1 and the number of inputs, {D}; got {d}")
+        D = self.n_inputs
+        d = count("n_components", self._n_components, D)
         if self._prior_scale is not None and "R" in self.parameters.priors:
             raise ValueError(
                 "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
@@ -251,7 +248,7 @@ class _Embedding(_OneKernel):
         sd = read_numbers(1.25 * np.sqrt(3 / D) if given is None else given, "prior_scale")
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
             raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
-        self._n_components = int(d)
+        self._n_components = d
         # ArviZ's sensitivity to the prior has a dimension "component" of its own.
         self.parameters.coords["direction"] = range(d)
         self.parameters.add("R", 0.0, sd, "direction", "input")

@@ -30,7 +30,6 @@ from pymc_active.models.advice import advise
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.support.arguments import checked
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, name_of_input, read_numbers
 from pymc_active.support.user_warnings import PeriodWarning, warn_user
@@ -73,7 +72,6 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 
 
-@checked
 def composite_gp(
     X: Any,
     y: Any,

@@ -13,6 +13,7 @@ import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
 from pymc_active.posterior.base import Posterior
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.scaling import Affine
 from pymc_active.support.summaries import Summarized, Summary
@@ -249,3 +250,9 @@ class GPModel(Summarized, ABC):
     def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
         """Draws (draws, ...) of the free variables in your space, by name."""
         return self.make().draw_prior(draws, random_seed)
+
+
+def check_model(gpm: Any, function: str) -> None:
+    """Raise a TypeError for what is no model, with what to do about it."""
+    if not isinstance(gpm, GPModel):
+        raise TypeError(f"{function} takes a GPModel (see ard_gp and from_marginal); got {kind_of(gpm)}")

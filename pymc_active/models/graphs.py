@@ -18,10 +18,9 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.linalg import cholesky, solve_triangular
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.posterior.graph import GPGraphs
-from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs
 
 __all__ = ["MGPMoments", "PredictiveGraphs", "hessian", "log_posterior", "mgp_moments", "predictive"]
@@ -48,6 +47,7 @@ class _Algebra:
     """Linear algebra with G = L Lᵀ, as expressions in the flat theta."""
 
     def __init__(self, gpm: GPModel, X_new: Any = None):
+        check_model(gpm, "graphs")
         self.gpm = gpm
         self.g = GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes, X_new)
         self.g.G, self.g.cross = _with_smooth_distances([self.g.G, self.g.cross])
@@ -115,7 +115,6 @@ def _with_smooth_distances(expressions: list) -> list:
     return clone_replace(expressions, cut_off)
 
 
-@checked
 def log_posterior(gpm: GPModel) -> TensorVariable:
     """Log posterior of the unconstrained parameters, a scalar in nats: priors normalised, Jacobian included.
 
@@ -132,21 +131,18 @@ def log_posterior(gpm: GPModel) -> TensorVariable:
     return algebra.in_value_variables([algebra.log_posterior()])[0]
 
 
-@checked
 def hessian(gpm: GPModel) -> TensorVariable:
     """Hessian of the NEGATIVE log posterior, shape (P, P), ordered as ``gpm.labels``."""
     algebra = _Algebra(gpm)
     return algebra.in_value_variables([algebra.hessian()])[0]
 
 
-@checked
 def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
     """Latent predictions given the hyperparameters, at an array or TensorVariable ``X_new`` (m, D) in your units."""
     algebra = _Algebra(gpm, _as_points(gpm, X_new))
     return PredictiveGraphs(*algebra.in_value_variables(algebra.predictive()))
 
 
-@checked
 def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     """Moments of the marginal GP (Garnett et al. 2014, eq. 19) at an array or TensorVariable ``X_new`` (m, D).
 
@@ -164,6 +160,7 @@ def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
 
 
 def _as_points(gpm: GPModel, X_new: Any) -> TensorVariable:
+    check_model(gpm, "graphs")
     is_graph = isinstance(X_new, TensorVariable)
     points = pt.as_tensor(X_new if is_graph else read_inputs(X_new, "X_new", inputs=gpm.inputs))
     width = gpm.X.shape[1]

@@ -16,14 +16,12 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.pymc_model import PyMCModel, data_value
-from pymc_active.support.arguments import checked
 from pymc_active.support.tables import read_inputs, read_outputs
 
 # Rows at which a covariance is looked at, and what single precision rounds, in parts of the largest variance.
 _SOME, _ROUNDED = 50, 1e-4
 
 
-@checked
 def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Model | None = None) -> GPModel:
     """Take a marginal GP model as you wrote it in PyMC, with any covariance, mean and continuous priors.
 

@@ -11,12 +11,10 @@ import xarray as xr
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import trace_thetas
-from pymc_active.support.arguments import checked
 
 STEPS = ("nuts", "slice")
 
 
-@checked
 def sample(
     gpm: GPModel,
     *,

@@ -23,7 +23,7 @@ from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import check_executor
 from pymc_active.support.options import count
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
@@ -53,7 +53,6 @@ _LAG_OF_EMBEDDINGS = 1.0
 _FEWEST_POINTS = 10
 
 
-@checked
 def fit(
     gpm: GPModel,
     *,
@@ -132,6 +131,7 @@ def fit(
     number = check_arguments(gpm, n_particles, "fit")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    check_executor(executor)
     rng = np.random.default_rng(random_seed)
     if max_points is not None and check_max_points(max_points) < len(gpm.y):
         some: dict[str, Any] = {"method": method, "n_particles": n_particles, "progressbar": progressbar}

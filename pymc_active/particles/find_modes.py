@@ -5,10 +5,9 @@ from __future__ import annotations
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.particle_fit import ParticleFit
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 
 
-@checked
 def find_modes(fit: Fit) -> LaplaceFit:
     """The modes of the posterior that a fit represents, with the Gaussian at each; takes up to seconds.
 

@@ -26,7 +26,6 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space, find_space
-from pymc_active.support.arguments import checked
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
@@ -295,7 +294,6 @@ class ParticleFit(Fit):
         rng = np.random.default_rng(random_seed)
         return self.swarm.space.lift(self.swarm.z[self.swarm.resample(draws, rng)], rng)
 
-    @checked
     def update(
         self, X_new: Any, y_new: Any, *, y_sd: Any = None, random_seed: int | np.random.Generator | None = None
     ) -> ParticleFit:

@@ -11,18 +11,16 @@ import numpy as np
 
 from pymc_active.inference.annealing import MOST_LEVELS, anneal
 from pymc_active.inference.fit import Fit
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm, default_particles
 from pymc_active.posterior.full_space import find_space
-from pymc_active.support.arguments import checked, kind_of
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 
-@checked
 def fit_smc(
     gpm: GPModel,
     *,
@@ -88,8 +86,7 @@ def fit_smc(
 
 def check_arguments(gpm: Any, n_particles: Any, what: str) -> int:
     """The number of particles; raises for arguments of the wrong kind."""
-    if not isinstance(gpm, GPModel):
-        raise TypeError(f"{what} takes a GPModel (see ard_gp and from_marginal); got {kind_of(gpm)}")
+    check_model(gpm, what)
     if n_particles is None:
         return default_particles(len(gpm.y))
     return count("n_particles", n_particles, least=FEWEST)

@@ -22,7 +22,6 @@ from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
 from pymc_active.predictions.ensembles import Source
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs
@@ -216,7 +215,6 @@ def _of_all(part: Paths, X: np.ndarray) -> list[np.ndarray]:
     return [array.reshape(S, m, *array.shape[1:]) for array in found]
 
 
-@checked
 def draw_paths(
     fit: Source,
     *,

@@ -27,7 +27,6 @@ from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.relevance import principal_axes
-from pymc_active.support.arguments import checked
 
 # By a variable or a dim that no other table has before it: what draws the tables that ``plot`` does not.
 _DRAWN_BY = {
@@ -44,7 +43,6 @@ _RECOMMENDED: dict[str, Any] = {"marker": "*", "ms": 15, "color": VERMILION, "me
 
 
 @singledispatch
-@checked
 def plot(result: Any, **keywords: Any) -> Any:
     """Plot a result with the function that suits it, which takes the keywords and returns its Axes.
 

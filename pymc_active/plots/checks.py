@@ -12,7 +12,6 @@ from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION
 from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes, show_legend
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREY, INK, LIMIT, ORANGE
-from pymc_active.support.arguments import checked
 
 # Nats: a mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1.
 _CLOSE = 0.1
@@ -21,7 +20,6 @@ _ROWS = ("approximation", "model", "criterion")
 _COLOURS = {"fit": BLUE, "reference": INK}
 
 
-@checked
 def plot_check(tree: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     """A check in one figure: predictions, evidence, decisions, and the verdict below (in new figures only).
 

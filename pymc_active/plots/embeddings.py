@@ -19,7 +19,6 @@ from pymc_active.plots.style import BLUE, CYCLE, GREY, VERMILION
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.relevance import embedding_draws, principal_axes, relevance, subspace_angles
-from pymc_active.support.arguments import checked
 from pymc_active.support.numbers import QUANTILES
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
@@ -31,7 +30,6 @@ _LETTERS, _LONGEST = 9, 26
 _SUMMARY = ["lower", "median", "upper"]
 
 
-@checked
 def plot_embedding(
     fit: Fit,
     *,
@@ -96,7 +94,6 @@ def _typical(X: np.ndarray, R: np.ndarray, u: np.ndarray) -> np.ndarray:
     return x + (there - x @ R.T) @ np.linalg.pinv(R).T
 
 
-@checked
 def plot_relevance(
     fit: Fit | xr.Dataset,
     *,
@@ -138,7 +135,6 @@ def plot_relevance(
     return ax
 
 
-@checked
 def plot_sobol_indices(indices: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     """What :func:`pymc_active.sobol_indices` returned: total and first-order index of each input."""
     check_result(indices, xr.Dataset, "plot_sobol_indices", "what sobol_indices returns")
@@ -155,7 +151,6 @@ def plot_sobol_indices(indices: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-@checked
 def plot_loadings(
     fit: Fit,
     *,
@@ -207,7 +202,6 @@ def plot_loadings(
     return ax
 
 
-@checked
 def plot_subspace_angles(
     source: Fit | xr.DataTree,
     reference: Any = None,

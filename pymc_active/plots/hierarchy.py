@@ -9,11 +9,9 @@ import numpy as np
 from pymc_active.plots.axes import check_result, new_grid, read_axes, small_title
 from pymc_active.plots.style import BLUE
 from pymc_active.relevant_inputs.result import HDSResult
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 
 
-@checked
 def plot_active_inputs(result: HDSResult, *, n_inputs: int = 6, axes: Any = None) -> np.ndarray:
     """All evaluations of :func:`pymc_active.active.hds` against each input found, up to ``n_inputs``: (1, k) Axes.
 

@@ -22,12 +22,10 @@ from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.decompose import Decomposition, percent
-from pymc_active.support.arguments import checked
 from pymc_active.support.numbers import Z89
 from pymc_active.support.options import count
 
 
-@checked
 def plot_decomposition(decomposition: Decomposition, *, input: Any = 0, axes: Any = None) -> np.ndarray:
     """The posterior with the data, one panel for each additive component, and the residuals.
 
@@ -86,7 +84,6 @@ def plot_decomposition(decomposition: Decomposition, *, input: Any = 0, axes: An
     return axes
 
 
-@checked
 def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes | None = None) -> Axes:
     """Log evidences of up to ``n`` models, the best first, with their posterior probabilities.
 
@@ -120,7 +117,6 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     return ax
 
 
-@checked
 def plot_model_posterior(history: xr.DataArray, *, n_models: int = 5, ax: Axes | None = None) -> Axes:
     """Posterior probabilities of models over a run.
 

@@ -13,11 +13,9 @@ from pymc_active.plots.measurements import box_of, data_of, names_of, reach_beyo
 from pymc_active.plots.style import INK
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 
 
-@checked
 def plot_map(
     fit: Fit | ModelAverage,
     *,

@@ -13,7 +13,6 @@ from pymc_active.plots.marks import dots, draw_band
 from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION
 from pymc_active.predictions.predict import predict
-from pymc_active.support.arguments import checked
 from pymc_active.support.numbers import Z89
 from pymc_active.support.options import count
 
@@ -22,7 +21,6 @@ _ACROSS = 4
 _STAR: dict[str, Any] = {"color": VERMILION, "mec": "white", "zorder": 5}
 
 
-@checked
 def plot_optimum(
     optimum: Optimum, *, n_candidates: int = 12, n_points: int | None = None, axes: Any = None
 ) -> np.ndarray:

@@ -16,7 +16,6 @@ from pymc_active.plots.style import CYCLE, INK, VERMILION
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.predictions.predict import predict
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
 
@@ -24,7 +23,6 @@ from pymc_active.support.tables import read_inputs
 _COUNTS = 0.02
 
 
-@checked
 def plot_predictions(
     fit: Fit | ModelAverage,
     *,

@@ -12,7 +12,6 @@ from pymc_active.plots.axes import Axes, check_result, name_rows, new_axes, plai
 from pymc_active.plots.marks import note
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, INK, LIMIT, PAPER, VERMILION
-from pymc_active.support.arguments import checked
 from pymc_active.support.tables import input_labels, read_inputs
 
 # Candidates in a ranking.
@@ -22,7 +21,6 @@ _ACRONYMS = {"bald", "bams", "pes"}
 _PICK: dict[str, Any] = {"marker": "v", "ls": "none", "ms": 9, "color": VERMILION, "mec": "white", "zorder": 5}
 
 
-@checked
 def plot_utility(
     utility: xr.DataArray,
     X: Any = None,

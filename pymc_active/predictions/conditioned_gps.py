@@ -14,6 +14,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.support.arguments import kind_of
+from pymc_active.support.options import count
 
 # Fewest draws taken from a fit, so that they cover its modes.
 _DRAWS = 32
@@ -28,9 +29,8 @@ def ensemble_of(
     random_seed: int | np.random.Generator | None = None,
 ) -> Ensemble:
     """The ensemble of any source, of which ``draws`` members will be used; see :func:`as_ensemble`."""
-    if draws < 1:
-        raise ValueError(f"the number of hyperparameter draws must be positive; got {draws}")
-    return as_ensemble(source, model=model, method=method, draws=max(_DRAWS, draws), random_seed=random_seed)
+    most = max(_DRAWS, count("draws", draws))
+    return as_ensemble(source, model=model, method=method, draws=most, random_seed=random_seed)
 
 
 def conditioned_gps(
@@ -49,8 +49,8 @@ def conditioned_gps(
         owners, counts = np.unique(systematic(shares / shares.sum(), n, rng), return_counts=True)
         return [
             gp
-            for owner, count in zip(owners.tolist(), counts, strict=True)
-            for gp in conditioned_gps(ensemble.of_model(owner), int(count), minimize=minimize, random_seed=random_seed)
+            for owner, share in zip(owners.tolist(), counts, strict=True)
+            for gp in conditioned_gps(ensemble.of_model(owner), int(share), minimize=minimize, random_seed=random_seed)
         ]
     if len(ensemble) == 1:
         [part] = ensemble.parts

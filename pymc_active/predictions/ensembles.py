@@ -15,7 +15,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 
 # What makes an ensemble.
 type Source = Ensemble | Fit | Fits | xr.DataTree | Mapping[str, Any]
@@ -27,7 +27,6 @@ def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]
     return not any(value is None or isinstance(value, Fit | xr.DataTree) for value in values)
 
 
-@checked
 def as_ensemble(
     source: Source,
     *,
@@ -46,7 +45,6 @@ def as_ensemble(
     return ensemble_from(source, "as_ensemble", model=model, method=method, draws=draws, random_seed=random_seed)
 
 
-@checked
 def ensemble_from(
     source: Source, what: str, weigh: Callable[[ModelAverage], ModelAverage] | None = None, *,
     model: GPModel | None = None, method: str | None = None, draws: int | None = None, random_seed: Seed = None,

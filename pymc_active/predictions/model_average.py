@@ -18,7 +18,7 @@ from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
@@ -39,7 +39,6 @@ Fits = Mapping[Any, Fit] | Sequence[Fit]
 Prior = Mapping[Any, float] | Sequence[float] | None
 
 
-@checked
 def model_posterior(
     fits: Fits,
     *,
@@ -242,7 +241,6 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
     'composite_gp(LIN)'
     """
 
-    @checked
     def __init__(
         self,
         fits: Fits,

@@ -18,7 +18,6 @@ from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.support.arguments import checked
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities, warn_if_far_outside
 from pymc_active.support.threads import one_blas_thread
 
@@ -26,7 +25,6 @@ from pymc_active.support.threads import one_blas_thread
 _BLOCK = 5_000_000
 
 
-@checked
 def predict(
     source: Source,
     X_new: Any,

@@ -13,7 +13,6 @@ from scipy.special import chdtri
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
 from pymc_active.relevant_inputs.fdt import LONGEST_SPACING
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count, positive
 from pymc_active.support.summaries import Summarized, Summary
 
@@ -36,7 +35,6 @@ class Screening(Summarized):
         return Summary(f"Screening of {len(self.score)} inputs", facts, [scores])
 
 
-@checked
 def coordinate_wise(
     f: Callable[[np.ndarray], Any],
     n_dims: int,

@@ -16,7 +16,6 @@ from pymc_active.relevant_inputs.gpt import GPT
 from pymc_active.relevant_inputs.halving import Halving, Node, Points
 from pymc_active.relevant_inputs.log import Log, Told
 from pymc_active.relevant_inputs.settings import Settings, read_settings
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import LARGEST, read_inputs, read_numbers
@@ -101,7 +100,6 @@ class HDSLearner(Summarized):
     [17]
     """
 
-    @checked
     def __init__(
         self,
         n_dims: int,
@@ -251,7 +249,6 @@ class HDSLearner(Summarized):
         found = self._check or self._halving
         return list(found.found) if found else []
 
-    @checked
     def ask(self, n: int | None = None) -> np.ndarray:
         """The next points to evaluate, (k, D) in the user's units. They stay pending until told.
 
@@ -343,7 +340,6 @@ class HDSLearner(Summarized):
             found.append(left.pop(int(np.argmin(away))) if min(away, default=_SAME) < _SAME else None)
         return found
 
-    @checked
     def run(
         self,
         f: Callable[[np.ndarray], Any],

@@ -17,7 +17,6 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.log import Told
 from pymc_active.relevant_inputs.settings import Settings, least_noise
-from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
 
 # Bandwidth as a part of an input's interval, where nothing is known about it.
@@ -64,7 +63,6 @@ class HDSResult(Summarized):
     the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations.
     """
 
-    @checked
     def __init__(self, learner: HDSLearner):
         self.learner, halving, answers = learner, learner._halving, learner._log.answers
         self.check, self.active = copy(learner._check), learner.recommend()

@@ -14,12 +14,10 @@ from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.scales import scales_of_model
 from pymc_active.relevant_inputs.settings import SCALES
-from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
 
 
-@checked
 def hds(
     f: Callable[[np.ndarray], Any],
     n_dims: int | None = None,

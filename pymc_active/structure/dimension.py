@@ -14,7 +14,6 @@ from pymc_active.inference.fit import Fit
 from pymc_active.models.builders import embedding_gp
 from pymc_active.particles import fit
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
-from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import (
@@ -53,7 +52,6 @@ class EmbeddingDimension(Summarized):
         return Summary("EmbeddingDimension", {"most probable": best}, [formatted(frame, formats)])
 
 
-@checked
 def embedding_dimension(
     X: Any,
     y: Any,

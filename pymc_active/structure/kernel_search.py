@@ -29,7 +29,7 @@ from pymc_active.predictions.output_map import OutputMap
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, preferred, ranking, scores_of
 from pymc_active.structure.growth import Growth
-from pymc_active.support.arguments import checked
+from pymc_active.support.arguments import check_executor
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
@@ -158,7 +158,6 @@ class StructureSearch(Summarized):
         return Summary("StructureSearch", {"outputs": what, "best": best, "stopped": self.stopped}, [frame])
 
 
-@checked
 def compositional_kernel_search(
     X: Any,
     y: Any,
@@ -268,6 +267,7 @@ def compositional_kernel_search(
     outputs = read_outputs(y, len(values))
     for name, number in (("depth", depth), ("beam", beam), ("budget", 1 if budget is None else budget)):
         count(name, number)
+    check_executor(executor)
     n_inputs = values.shape[1]
     base = [kernel for kernel in grid(bases, n_inputs=n_inputs) if isinstance(kernel, Base)]
     in_box = bounds is not None and isinstance(x_scale, str) and x_scale == "unit"

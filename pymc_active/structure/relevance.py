@@ -16,7 +16,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_numbers
 
@@ -24,7 +24,6 @@ from pymc_active.support.tables import in_order_of, read_numbers
 _RANK_TOLERANCE = 1e-5
 
 
-@checked
 def relevance(
     source: Fit | Ensemble | xr.DataTree,
     *,
@@ -113,7 +112,6 @@ def _lengthscales(gpm: GPModel, thetas: np.ndarray, var_name: str) -> np.ndarray
     return drawn[var_name]
 
 
-@checked
 def subspace_angles(
     source: Fit | Ensemble | xr.DataTree,
     reference: Any = None,

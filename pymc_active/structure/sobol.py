@@ -15,7 +15,7 @@ from pymc_active.paths import PosteriorPaths, draw_paths
 from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
-from pymc_active.support.arguments import checked, kind_of
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import spread
@@ -30,7 +30,6 @@ _SEPARATE = 0.6
 _TINY = 1e-9
 
 
-@checked
 def sobol_indices(
     source: Fit | Ensemble | Fits,
     *,

@@ -19,6 +19,7 @@ from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_pa
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of, models_of
 from pymc_active.predictions.ensembles import Source
+from pymc_active.support.arguments import check_flags
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of
 from pymc_active.support.threads import one_blas_thread
@@ -99,6 +100,7 @@ class OptimumCriterion(Criterion):
             raise ValueError(f"method must be 'draws' or 'map'; got {method!r}")
         for name, value in (("n_optima", n_optima), ("n_features", n_features), ("draws", n_hyperparameters)):
             count(name, value)
+        check_flags(minimize=minimize)
         self.domain, self.minimize = domain, minimize
         self.n_optima, self.n_features, self.n_hyperparameters = n_optima, n_features, n_hyperparameters
         self._n_gps = min(n_hyperparameters, n_optima)

@@ -12,7 +12,6 @@ from pymc_active.criteria.maximum.base import OfOneGP, OptimumCriterion, Optimum
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source
-from pymc_active.support.arguments import checked
 
 # Representer points of each GP, joint draws there, and quadrature nodes for the outcome at a candidate.
 _REPRESENTERS, _DRAWS, _OUTCOMES = 50, 1000, 5
@@ -102,7 +101,6 @@ def _choice_entropy(f: np.ndarray) -> np.ndarray:
     return -xlogy(p, p).sum(0)
 
 
-@checked
 def entropy_search(
     source: Source | GPModel | None,
     X_pool: Any = None,

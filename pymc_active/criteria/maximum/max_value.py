@@ -21,7 +21,6 @@ from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
-from pymc_active.support.arguments import checked
 
 _SMALLEST = 1e-10
 
@@ -133,7 +132,6 @@ def _path(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.nda
     return gp.sign * gp.to_user_y(value), float(gp.posterior.y_map.scale) * slope
 
 
-@checked
 def max_value_entropy(
     fit: Source,
     X_pool: Any = None,
@@ -169,7 +167,6 @@ def max_value_entropy(
     )  # fmt: skip
 
 
-@checked
 def joint_entropy_search(
     fit: Source,
     X_pool: Any = None,
@@ -205,7 +202,6 @@ def joint_entropy_search(
     )  # fmt: skip
 
 
-@checked
 def thompson(
     fit: Source,
     X_pool: Any = None,

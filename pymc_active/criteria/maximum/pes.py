@@ -22,7 +22,6 @@ from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.max_value import scorer_of_heights
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
-from pymc_active.support.arguments import checked
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # Smallest variance of f(x*) - f(x), as a fraction of the prior's, for imposing f(x) < f(x*) (eq. 9).
@@ -172,7 +171,6 @@ class Pes(OptimumCriterion):
         )
 
 
-@checked
 def pes(
     source: Source | GPModel | None,
     X_pool: Any = None,

@@ -30,6 +30,7 @@ from pymc_active.laplace.modes.search import (
 from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.posterior.base import MANY, NoFiniteStartError, Posterior
 from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.support.options import count
 
 # Polished modes this close (prior sds) are one.
 _POLISHED = 0.05
@@ -92,8 +93,7 @@ def evidence_nearby(task: SearchTask) -> float:
 
 
 def _search(task: SearchTask, work: Work) -> FoundModes:
-    if int(task.n_restarts) != task.n_restarts or task.n_restarts < 0:
-        raise ValueError(f"n_restarts must be a whole number from 0; got {task.n_restarts!r}")
+    count("n_restarts", task.n_restarts, least=0)
     space = find_space(task.posterior, task.embedding)
     task = task._replace(starts=[space.shrink(start) for start in task.starts])
     if not isinstance(space.posterior, ArrayPosterior):
