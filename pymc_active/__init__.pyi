@@ -8,6 +8,7 @@ from . import kernels as kernels
 from . import plots as plots
 from . import search as search
 from . import types as types
+from .checking import advise as advise
 from .checking import check as check
 from .classification import ProbitFit as ProbitFit
 from .classification import ProbitGP as ProbitGP
@@ -43,20 +44,9 @@ from .structure.relevance import subspace_angles as subspace_angles
 from .structure.sobol import sobol_indices as sobol_indices
 from .support.user_warnings import ActiveError as ActiveError
 from .support.user_warnings import ActiveWarning as ActiveWarning
-from .support.user_warnings import ConfoundedInputsWarning as ConfoundedInputsWarning
-from .support.user_warnings import DoubtfulEvidenceWarning as DoubtfulEvidenceWarning
+from .support.user_warnings import DataWarning as DataWarning
 from .support.user_warnings import DoubtfulFitWarning as DoubtfulFitWarning
-from .support.user_warnings import DoubtfulSearchWarning as DoubtfulSearchWarning
-from .support.user_warnings import EvaluationWarning as EvaluationWarning
-from .support.user_warnings import ExecutionWarning as ExecutionWarning
-from .support.user_warnings import InputScaleWarning as InputScaleWarning
-from .support.user_warnings import ModelLeftOutWarning as ModelLeftOutWarning
-from .support.user_warnings import OutlierWarning as OutlierWarning
-from .support.user_warnings import OutputScaleWarning as OutputScaleWarning
-from .support.user_warnings import PeriodWarning as PeriodWarning
-from .support.user_warnings import PointsLeftOutWarning as PointsLeftOutWarning
-from .support.user_warnings import RecommendationWarning as RecommendationWarning
+from .support.user_warnings import RunWarning as RunWarning
 from .support.user_warnings import SamplingWarning as SamplingWarning
-from .support.user_warnings import ScaleWarning as ScaleWarning
 
 __version__: str

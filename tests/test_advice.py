@@ -8,7 +8,8 @@ import pymc as pm
 import pytest
 
 import pymc_active as pma
-from pymc_active.models.advice import code_for_missing_values, dependent_inputs
+from pymc_active.models.advice import advise_on, code_for_missing_values, dependent_inputs
+from pymc_active.models.gpmodel import GPModel
 
 RNG = np.random.default_rng(0)
 HOURS, DEPTHS = np.arange(240.0), np.sort(RNG.uniform(0, 1000, 30))
@@ -17,11 +18,11 @@ PAIRS = RNG.uniform(size=(30, 2)) * [1, 1000]
 
 
 def advice(make):
-    """All warnings of a call."""
+    """What there is to say of a model, or the warnings of another call."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        make()
-    return [f"{one.category.__name__}: {one.message}" for one in caught]
+        made = make()
+    return [*(str(one.message) for one in caught), *(advise_on(made) if isinstance(made, GPModel) else ())]
 
 
 def series(expression, **priors):
@@ -57,7 +58,7 @@ def depths(mean="constant", **priors):
 )  # fmt: skip
 def test_a_prior_in_the_users_units_is_noticed(make, name, meant):
     [message] = advice(make)
-    assert message.startswith(f"ScaleWarning: the prior of {name} is around ")
+    assert message.startswith(f"the prior of {name} is around ")
     assert f"in your units, write {meant}" in message
 
 
@@ -99,7 +100,7 @@ def test_y_among_the_inputs_is_refused_by_name(make):
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_an_input_that_was_computed_from_y_is_noticed(make):
-    message = "ConfoundedInputsWarning: yield is a linear function of y at all 30 points: leave it out of X"
+    message = "yield is a linear function of y at all 30 points: leave it out of X"
     scales = {"x_scale": "standardize", "y_scale": "standardize"}
     for of in (lambda y: y, lambda y: 100 * y, lambda y: 32 - 1.8 * y, lambda y: y / 7e9):
         [found] = advice(lambda of=of: make(TABLE, of(KELVIN), **scales))
@@ -125,10 +126,10 @@ MIXTURES = {
 @pytest.mark.parametrize(("X", "named"), MIXTURES.values(), ids=MIXTURES)
 def test_a_box_of_mixtures_that_cannot_be_made_is_warned_of(X, named, tmp_path):
     y, box = np.sin(3 * X[:, 0] / X.max()) + X[:, -1] ** 2 / X.max() ** 2, [(0, max(X.max(), 1))] * X.shape[1]
-    message = f"ConfoundedInputsWarning: {named} in all {len(X)} points each of these inputs can be computed from"
+    message = f"{named} in all {len(X)} points each of these inputs can be computed from"
     [found] = advice(lambda: pma.Learner(pma.ard_gp(X, y, bounds=box), bounds=box).save(tmp_path / "run.nc"))
     assert found.startswith(message)
-    assert found.endswith("list those that can in a pool, or leave one of these inputs out")
+    assert found.endswith("list the ones that can in a pool, or leave one of these inputs out")
     assert not advice(lambda: pma.Learner.load(tmp_path / "run.nc"))
     assert not advice(lambda: pma.Learner(pma.ard_gp(X, y, bounds=box), pool=X))
     assert not advice(lambda: pma.Learner(pma.ard_gp(X[:, :-1], y, bounds=box[1:]), bounds=box[1:]))
@@ -139,7 +140,7 @@ def test_the_first_design_may_lie_on_a_plane():
     learner = pma.Learner(None, bounds=dict.fromkeys(["water", "oil", "salt"], (0, 1)), random_seed=0)
     assert not advice(lambda: [learner.tell(x, x[0] ** 2) for x in X[:4]])
     [found] = advice(lambda: [learner.tell(x, x[0] ** 2) for x in X[4:]])
-    assert found.startswith("ConfoundedInputsWarning: water, oil, salt: in all 5 points")
+    assert found.startswith("water, oil, salt: in all 5 points")
 
 
 def test_few_points_and_points_that_fill_the_space_lie_on_no_plane():
@@ -181,13 +182,13 @@ def test_codes_for_missing_values_are_noticed(x, code):
 
     def codes(make):
         # Bounds may span decades, too.
-        return [message for message in advice(make) if not message.startswith("InputScaleWarning")]
+        return [message for message in advice(make) if "decades" not in message]
 
     [message] = codes(lambda: pma.ard_gp(frame, KELVIN[:12], bounds=bounds))
     k = (x == code).sum()
-    assert message.startswith(f"ScaleWarning: {k} of 12 rows of X have flow = {code}, far from all others, ")
+    assert message.startswith(f"{k} of 12 rows of X have flow = {code}, far from all others, ")
     [message] = codes(lambda: pma.Learner(None, pool=frame))
-    assert message.startswith(f"ScaleWarning: {k} of 12 rows of the pool have flow = {code}, far from all others")
+    assert message.startswith(f"{k} of 12 rows of the pool have flow = {code}, far from all others")
     # One such row may be a slip or a setting.
     assert code_for_missing_values(np.delete(frame.to_numpy(), range(1, k), axis=0), ["a", "flow"], "X") is None
 

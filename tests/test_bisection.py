@@ -90,7 +90,7 @@ def test_constants_and_noise_alone_have_no_inputs():
     assert (result.active, result.stopped, result.doubt) == ([], "decided", None)
     # A single value may be all that a function has outside a small part.
     for f in (lambda X: np.zeros(len(X)), lambda X: 1.0 * (abs(X[:, 5] - 0.503) < 1e-3)):
-        with pytest.warns(pma.DoubtfulSearchWarning, match=r"f was 0 at all 72 points: no input matters, or f changes"):
+        with pytest.warns(pma.DoubtfulFitWarning, match=r"f was 0 at all 72 points: no input matters, or f changes"):
             result = hds(f, 50, random_seed=1)
         assert (result.active, result.stopped) == ([], "decided")
 

@@ -201,14 +201,14 @@ def test_run_tells_and_reports_what_was_asked():
     assert np.isfinite(design["score"]).all()
     assert len(active.asked_labels) == 0
     assert "points 6; told after the start 2; candidates a box of 2 inputs" in repr(active)
-    with pytest.warns(pma.ScaleWarning, match="far outside"):
+    with pytest.warns(pma.DataWarning, match="far outside"):
         active.tell([[5.0, 5.0]], 0.3)
     assert np.isnan(active.to_datatree(draws=2)["design"]["score"][-1])
 
 
 @pytest.mark.parametrize("minimize", [False, True])
 @pytest.mark.parametrize("model", ["ard", "embedding"])
-@pytest.mark.filterwarnings("ignore::pymc_active.RecommendationWarning")
+@pytest.mark.filterwarnings("ignore::pymc_active.RunWarning")
 def test_recommended_is_the_best_posterior_mean(request, model, minimize):
     fitted = request.getfixturevalue(model)
     low, high = box_of(fitted, -0.9, 0.8)

@@ -74,7 +74,7 @@ def test_outputs_that_call_for_a_map_are_said_to():
     X = rng.uniform(0, 1, (25, 1))
     gpm = pma.ard_gp(X, np.exp(8 * X[:, 0] + 0.1 * rng.normal(size=25)), bounds=[(0, 1)])
     fit = pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=0, progressbar=False)
-    with pytest.warns(pma.OutputScaleWarning, match="a map of the outputs"):
+    with pytest.warns(pma.DataWarning, match="a map of the outputs"):
         pma.check(fit, fit)
 
 

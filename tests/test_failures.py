@@ -243,7 +243,7 @@ def test_empty_cells_of_a_table_are_not_measured_yet(write, asks):
     """As in a sheet of suggestions that comes back half filled in: those left stay pending."""
     active = learner(failures=())
     x = active.ask(3) if asks else FAILING[:3]
-    with pytest.warns(pma.EvaluationWarning, match="2 of 3 rows have no y and are left out, as not measured") as caught:
+    with pytest.warns(pma.RunWarning, match="2 of 3 rows have no y and are left out, as not measured") as caught:
         active.tell(x, write(np.array([np.nan, 0.5, np.nan])))
     assert len(caught) == 1
     assert_array_equal(active.X[5:], x[1:2])
@@ -263,7 +263,7 @@ def test_a_table_of_a_pool_in_which_most_is_not_measured():
     named = Learner(None, "maximum", pool=pool, random_seed=1)
     y = pd.Series(np.nan, index=pool.index)
     y.iloc[:4] = [1.0, 2.0, 3.0, 2.5]
-    with pytest.warns(pma.EvaluationWarning, match="rows have no y"):
+    with pytest.warns(pma.RunWarning, match="rows have no y"):
         named.tell(pool, y)
     assert (len(named.y), len(named.failures), named.n_left) == (4, 0, len(pool) - 4)
     # All rows empty, and said to be so.

@@ -32,7 +32,7 @@ from pymc_active.support.locks import locked
 pytestmark = [
     pytest.mark.slow,
     # Of models that no builder made; test_a_model_of_the_users_own_is_passed has the test.
-    pytest.mark.filterwarnings("ignore:the file holds the run, but not the model:pymc_active.ExecutionWarning"),
+    pytest.mark.filterwarnings("ignore:the file holds the run, but not the model:pymc_active.RunWarning"),
 ]
 
 # What a file of a learner says that it is.
@@ -553,7 +553,7 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
     active = Learner(user_model(), pool=GRID, criterion="random", random_seed=1)
     active.tell([[0.1]], 1.0)
     first = active.ask()
-    with pytest.warns(pma.ExecutionWarning, match="but not the model 'obs', because no builder made it") as caught:
+    with pytest.warns(pma.RunWarning, match="but not the model 'obs', because no builder made it") as caught:
         active.save(tmp_path / "run.nc")
     assert len(caught) == 1
     with warnings.catch_warnings():

@@ -94,7 +94,7 @@ def test_a_simulator_without_noise(keywords):
     """Offsets do not matter either, and a constant ends the search."""
     f, keywords = two_of(50, 10, 40, noise=0.0), keywords | {"noise_variance": 0.0}
     assert hds(lambda X: 300 + f(X), 50, random_seed=1, **keywords).active == [10, 40]
-    with pytest.warns(pma.DoubtfulSearchWarning, match=r"f was 3 at all \d+ points"):
+    with pytest.warns(pma.DoubtfulFitWarning, match=r"f was 3 at all \d+ points"):
         result = hds(lambda X: np.full(len(X), 3.0), 50, batch_size=5, random_seed=1, **keywords)
     assert (result.active, result.undecided) == ([], [])
 
@@ -421,7 +421,7 @@ def test_to_model_holds_equal_samples_once():
     gpm, rows = result.to_model(), np.column_stack(result.data())
     assert len(gpm.y) == len(np.unique(rows, axis=0)) < len(rows)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pma.EvaluationWarning)
+        warnings.simplefilter("error", pma.RunWarning)
         pma.fit(gpm, random_seed=1, progressbar=False)
 
 
@@ -455,7 +455,7 @@ def test_a_bisection_shows_f_against_the_inputs_found():
         np.testing.assert_array_equal(x, result.history.X()[:, i])
         np.testing.assert_array_equal(y, result.history.y)
     assert plots.plot_active_inputs(result, n_inputs=1).shape == (1, 1)
-    with pytest.warns(pma.DoubtfulSearchWarning, match="f was 0 at all"):
+    with pytest.warns(pma.DoubtfulFitWarning, match="f was 0 at all"):
         nothing = hds(lambda X: np.zeros(len(X)), 5, random_seed=1)
     assert plots.plot(nothing).shape == (1, 1)
     mpl.pyplot.close("all")
@@ -504,6 +504,6 @@ def test_values_whose_squares_are_infinite_are_failures_of_f_and_refused_by_tell
     with pytest.raises(ValueError, match=r"at most 1e\+150 in size"):
         learner.tell(x, np.full(len(x), 1e308))
     assert learner.n_evaluations == 0
-    with pytest.warns(pma.EvaluationWarning, match="NaN or infinity"):
+    with pytest.warns(pma.RunWarning, match="NaN or infinity"):
         found = pma.active.hds(lambda X: np.where(X[:, 0] > 0.9, 1e308, X[:, 1]), 5, random_seed=0)
     assert found.active == [1]

@@ -212,7 +212,7 @@ def test_a_learner_goes_on_when_its_workers_are_gone():
     with ThreadPoolExecutor(1) as executor:
         active = learner(several=True, executor=executor)
         active.tell(POOL[:1], truth(POOL[:1]))
-    with pytest.warns(pma.ExecutionWarning, match="the ThreadPoolExecutor is shut down .* set learner.executor"):
+    with pytest.warns(pma.RunWarning, match="the ThreadPoolExecutor is shut down .* set learner.executor"):
         found = active.fit.probability
     assert_array_equal(found, expected.fit.probability)
 

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from advised import said
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
+from pymc_active.models.advice import advise_on
+from pymc_active.models.gpmodel import GPModel
 
 MONTHS = np.arange(48.0)
 QUICK = {"n_restarts": 2, "population": 0, "random_seed": 1, "progressbar": False}
@@ -54,7 +57,7 @@ def test_other_inputs_keep_their_priors(period):
     assert_allclose(period_prior(varied, "PER"), (12 / 47, 0.01))
 
 
-@pytest.mark.filterwarnings("ignore::pymc_active.PeriodWarning")
+@pytest.mark.filterwarnings("ignore::pymc_active.DataWarning")
 def test_a_known_period_is_found_among_its_aliases():
     """Monthly data of a period of 1.2 also have one of 6, which the prior of periods prefers."""
     x = MONTHS[:, None]
@@ -111,8 +114,10 @@ def test_a_period_of_one_input_is_not_that_of_all():
 def warned(make):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        make()
-    return [str(one.message) for one in caught if issubclass(one.category, pma.PeriodWarning)]
+        made = make()
+    texts = [str(one.message) for one in caught if issubclass(one.category, pma.DataWarning)]
+    texts += advise_on(made) if isinstance(made, GPModel) else []
+    return [text for text in texts if "period" in text]
 
 
 @pytest.mark.parametrize(("period", "is_strange"), [(12, False), (2.5, False), (1.2, True), (365.25, True)])
@@ -139,7 +144,7 @@ def test_uneven_points_show_periods_far_below_their_distances():
 def test_a_period_that_no_part_of_the_kernel_has_is_warned_of():
     [message] = warned(lambda: pma.composite_gp(MONTHS, series(12), "SE + LIN", period=12))
     assert message.endswith(
-        "period=12 has no effect on SE + LIN: it is that of PER and PER0, so add one, as in SE + LIN + PER"
+        "period=12 has no effect on SE + LIN: PER and PER0 have it, so add one, as in SE + LIN + PER"
     )
     X = np.column_stack([MONTHS, MONTHS**2])
     [message] = warned(lambda: pma.composite_gp(X, series(12), "PER[0] * SE[1]", period=[12, 90]))
@@ -152,25 +157,18 @@ def test_a_period_that_no_part_of_the_kernel_has_is_warned_of():
     assert not warned(lambda: pma.search.compositional_kernel_search(X, series(12), period=[12, 90], **quick))
 
 
-def test_a_search_tells_of_a_second_season():
-    """All seasons have the period that is given, so a second one can only be told of."""
-    settings = {"bases": ("PER", "LIN"), "depth": 2, "random_seed": 1, "progressbar": False}
-    one, two = series(12), series(12) + np.sin(2 * np.pi * MONTHS / 7.3)
-    assert not warned(lambda: pma.search.compositional_kernel_search(MONTHS, one, period=12, **settings))
-    [message] = warned(lambda: pma.search.compositional_kernel_search(MONTHS, two, period=12, **settings))
-    assert "nats more probable, but all seasons have the period 12 that was given: search without period" in message
+def test_a_search_needs_a_base_that_has_a_period():
     with pytest.raises(ValueError, match="period is of PER and PER0, which are not among the bases"):
-        pma.search.compositional_kernel_search(MONTHS, one, period=12, **settings | {"bases": ("SE", "LIN")})
+        pma.search.compositional_kernel_search(MONTHS, series(12), period=12, bases=("SE", "LIN"))
 
 
 def test_locations_in_the_units_of_the_data_are_warned_of():
     def make(location):
         priors = {"location_STEP": pm.Normal.dist(location, 0.1)}
-        pma.composite_gp(1990 + MONTHS, series(12), "STEP", priors=priors, x_scale="unit", y_scale="standardize")
+        return pma.composite_gp(1990 + MONTHS, series(12), "STEP", priors=priors, x_scale="unit", y_scale="standardize")
 
-    make(0.5)
-    with pytest.warns(pma.ScaleWarning, match="location_STEP is around 2010, .* mean 2010 in your units, write 0.426"):
-        make(2010)
+    assert not advise_on(make(0.5))
+    assert said(make(2010), "location_STEP is around 2010, .* mean 2010 in your units, write 0.426")
 
 
 @pytest.mark.parametrize(
@@ -198,13 +196,13 @@ def test_several_seasons_of_the_only_input():
     for period in ([24, 8], (24, 8), np.array([24, 8]), {0: (24, 8)}, [[24, 8]]):
         gpm = pma.composite_gp(MONTHS, series(12), "PER + PER", period=period, bounds=[(0, 100)])
         assert_allclose([period_prior(gpm, f"PER_{k}")[0] for k in (1, 2)], [0.24, 0.08])
-    with pytest.warns(pma.PeriodWarning, match="period=300 is in the units of input 0"):
-        pma.composite_gp(MONTHS, series(12), "PER + PER", period=(24, 300), bounds=[(0, 100)])
+    gpm = pma.composite_gp(MONTHS, series(12), "PER + PER", period=(24, 300), bounds=[(0, 100)])
+    assert said(gpm, "period=300 is in the units of input 0")
     with pytest.raises(ValueError, match="a search takes one known period for an input"):
         pma.search.compositional_kernel_search(MONTHS, series(12), period=(24, 8))
 
 
 def test_bounds_that_the_data_hardly_fill_are_warned_of():
     search = {"bases": ("LIN",), "depth": 1, "random_seed": 1, "progressbar": False, "fit_keywords": {"n_restarts": 1}}
-    with pytest.warns(pma.ScaleWarning, match=r"the data fill 1.57% of the bounds, 0 to 3000"):
+    with pytest.warns(pma.DataWarning, match=r"the data fill 1.57% of the bounds, 0 to 3000"):
         pma.search.compositional_kernel_search(MONTHS, series(12), bounds=[(0, 3000)], **search)

@@ -303,7 +303,7 @@ def test_told_points_reach_the_model_and_the_fit():
 def test_points_nobody_asked_for_are_welcome():
     active = learner()
     active.tell([[0.123], [GRID[7, 0]]], [1.0, 2.0])
-    with pytest.warns(pma.ScaleWarning, match=r"row 0 of X has input 0 = 10, far outside -3 to 3"):
+    with pytest.warns(pma.DataWarning, match=r"row 0 of X has input 0 = 10, far outside -3 to 3"):
         active.tell([10.0], 3.0)
     assert_array_equal(active.gpm.y[-3:], [1, 2, 3])
     # The one that is in the pool is not offered any more.

@@ -124,9 +124,7 @@ def test_answers_close_to_pending_points_are_warned_of():
         X = np.array([[0.1], [0.5], [0.8]])
         active = pma.Learner(pma.ard_gp(X, np.sin(3 * X[:, 0]), bounds=[(0, 1)]), random_seed=0, **candidates)
         x = active.ask()
-        with pytest.warns(
-            pma.EvaluationWarning, match=r"1 of 1 point\(s\) told, first row 0 of x, are close to pending"
-        ):
+        with pytest.warns(pma.RunWarning, match=r"1 of 1 point\(s\) told, first row 0 of x, are close to pending"):
             active.tell(x + 1e-4, [0.5])
         assert len(active.pending) == 1
         with warnings.catch_warnings():
@@ -146,9 +144,7 @@ def test_a_point_with_the_label_of_another_is_warned_of():
     pool = pd.DataFrame({"heat": np.linspace(0, 1, 40), "acid": np.linspace(1, 0, 40) ** 2}, index=names)
     active = pma.Learner(None, pool=pool, random_seed=0)
     x = active.ask()
-    with pytest.warns(
-        pma.EvaluationWarning, match=rf"1 of 1 point\(s\) told, first {x.index[0]!r}, have the label of a"
-    ):
+    with pytest.warns(pma.RunWarning, match=rf"1 of 1 point\(s\) told, first {x.index[0]!r}, have the label of a"):
         active.tell(x + 0.3, [1.0])
     assert len(active.pending) == 1
     assert len(active.asked_labels) == 0
@@ -164,7 +160,7 @@ def test_a_point_that_stands_for_one_question_after_another_is_warned_of():
     for count in range(3):
         x = active.ask()
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", pma.EvaluationWarning)
+            warnings.simplefilter("always", pma.RunWarning)
             active.tell([[0.5]], [1.0 + 0.01 * count], asked=x)
         assert ["in place of others" in str(w.message) for w in caught] == [True] * (count == 2)
 
@@ -174,7 +170,7 @@ def test_settings_that_were_rounded_are_close_and_replicates_of_a_batch_are_no_m
     active = pma.Learner(None, "maximum", bounds=bounds, random_seed=0)
     x = active.ask(4)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pma.EvaluationWarning)
+        warnings.simplefilter("error", pma.RunWarning)
         twice = np.repeat(x, 2, axis=0)
         active.tell(twice, np.sin(twice[:, 0] / 20) + twice[:, 1])
     assert len(active.pending) == 0
@@ -182,7 +178,7 @@ def test_settings_that_were_rounded_are_close_and_replicates_of_a_batch_are_no_m
     low, high = np.array(bounds).T
     # Each input is off by 0.08 of its range.
     rounded = x + 0.08 * (high - low) * np.where(x < (low + high) / 2, 1, -1)
-    with pytest.warns(pma.EvaluationWarning, match="close to pending"):
+    with pytest.warns(pma.RunWarning, match="close to pending"):
         active.tell(rounded, [1.0])
     assert len(active.pending) == 1
 
@@ -266,7 +262,7 @@ def test_an_answer_that_comes_twice_is_noticed():
     asked = one.ask(2)
     one.tell(asked, y[asked.index])
     one.tell(asked.iloc[[0]], y[asked.index[0]] + 0.01)
-    with pytest.warns(pma.EvaluationWarning, match="1 of 2 measurement.*first row 1 of x, were told before"):
+    with pytest.warns(pma.RunWarning, match="1 of 2 measurement.*first row 1 of x, were told before"):
         one.tell(POOL.loc[[one.ask().index[0], asked.index[1]]], [1.0, y[asked.index[1]]])
     assert len(one.y) == 9
 
@@ -345,7 +341,7 @@ def test_a_plot_of_a_run_with_points_left_out_marks_the_rows_of_its_fit():
     gpm = pma.ard_gp(X, np.sin(5 * X[:, 0]), bounds=[(0, 1)])
     one = pma.Learner(gpm, "function", bounds=[(0, 1)], max_points=10, random_seed=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pma.PointsLeftOutWarning)
+        warnings.simplefilter("ignore", pma.RunWarning)
         x = one.ask(3)
         one.tell(x, np.sin(5 * x[:, 0]))
         [rings] = [part for part in pma.plots.plot(one).collections if part.get_label() == "asked"]

@@ -203,7 +203,7 @@ def test_a_fit_to_some_of_the_points_says_so_once_and_leaves_the_model_its_data(
         warnings.simplefilter("always")
         fit = pma.fit(gpm, max_points=25, random_seed=1, progressbar=False)
     [told] = [w for w in caught if issubclass(w.category, pma.ActiveWarning)]
-    assert issubclass(told.category, pma.PointsLeftOutWarning)
+    assert issubclass(told.category, pma.RunWarning)
     assert "25 of 60 points" in str(told.message)
     assert told.filename == __file__
     assert fit.n_left_out == 35
@@ -252,16 +252,14 @@ def test_a_learner_keeps_to_the_most_points_and_says_so_once():
             sizes.append(len(learner.fit.y))
     # All up to 20, then 18 of them, and those told next.
     assert sizes == [19, 20, 18, 19, 20, 18]
-    assert [w.category for w in caught if issubclass(w.category, pma.PointsLeftOutWarning)] == [
-        pma.PointsLeftOutWarning
-    ]
+    assert [w.category for w in caught if issubclass(w.category, pma.RunWarning)] == [pma.RunWarning]
     assert len(learner.X) == 24
     assert learner.fit.n_left_out == 6
     assert all((learner.X == x).all(1).any() for x in learner.fit.X)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pymc_active.PointsLeftOutWarning")
+@pytest.mark.filterwarnings("ignore::pymc_active.RunWarning")
 def test_a_saved_learner_of_some_points_asks_the_same(tmp_path):
     learner = learner_of(25, 20)
     learner.tell(x := learner.ask(), bumps(x))

@@ -49,7 +49,7 @@ def learned():
 
 
 # Draws of a model with a period may be few after so few points, which is said.
-@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulEvidenceWarning")
+@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
 def test_asking_finds_the_structure_that_the_data_come_from(learned):
     """Odds of thousands to one after 18 points, of ten to one after 12, whatever the seed and so the points."""
     assert learned.recommend() == "LIN + PER"

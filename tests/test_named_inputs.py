@@ -5,6 +5,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from advised import said
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -213,10 +214,9 @@ def test_a_pool_that_its_owner_changes_stays_as_it_was():
 def test_a_measurement_far_outside_the_box_is_warned_of_by_name():
     far = X.copy()
     far.iloc[3, 1] = 8.5
-    with pytest.warns(pma.ScaleWarning, match="row 3 of X has acid = 8.5, far outside 0 to 1"):
-        pma.ard_gp(far, y, bounds=BOUNDS)
+    assert said(pma.ard_gp(far, y, bounds=BOUNDS), "row 3 of X has acid = 8.5, far outside 0 to 1")
     learner = pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), pool=CANDIDATES, criterion="random")
-    with pytest.warns(pma.ScaleWarning, match="row 0 of X has heat = -3, far outside"):
+    with pytest.warns(pma.DataWarning, match="row 0 of X has heat = -3, far outside"):
         learner.tell(pd.DataFrame({"acid": [0.5], "heat": [-3.0]}), 1.0)
     # A step outside is no slip.
     learner.tell(pd.DataFrame({"acid": [1.1], "heat": [0.5]}), 1.0)
@@ -301,27 +301,26 @@ def test_candidates_far_from_all_data_are_in_other_units():
         {"pool": CANDIDATES.assign(heat=[273.0, 273.5, 273.2, 273.1, 274.0, 273.9])},
         {"bounds": {"heat": (273, 274), "acid": (0, 1)}},
     ):
-        with pytest.warns(pma.ScaleWarning, match=apart):
+        with pytest.warns(pma.DataWarning, match=apart):
             pma.Learner(gpm, **candidates)
-    with pytest.warns(pma.ScaleWarning, match="the candidates have heat from 1.3 to 2.3, the data and bounds"):
+    with pytest.warns(pma.DataWarning, match="the candidates have heat from 1.3 to 2.3, the data and bounds"):
         pma.Learner(gpm, bounds=[(1.3, 2.3), (0, 1)])
     pma.Learner(pma.ard_gp(X, y), bounds=[(1.3, 2.3), (0, 1)])
 
     several = (
         "10 of 10 rows of X have heat far outside 0 to 1, where measurements are made, such as .*: give both in the"
     )
-    with pytest.warns(pma.ScaleWarning, match=several):
-        pma.ard_gp(X.assign(heat=X["heat"] + 273), y, bounds=BOUNDS)
+    assert said(pma.ard_gp(X.assign(heat=X["heat"] + 273), y, bounds=BOUNDS), several)
 
 
 def test_data_of_which_all_lie_outside_the_bounds_are_in_other_units():
     """As learning rates where bounds are of their logarithms, which is less than a width away."""
     rates = X.assign(heat=10 ** -(2 + 3 * X["heat"]))
-    said = "10 of 10 rows of X have heat outside -5 to -1, where measurements are made, such as 0.00.*: give both in"
+    units = "10 of 10 rows of X have heat outside -5 to -1, where measurements are made, such as 0.00.*: give both in"
     bounds = {"heat": (-5.0, -1.0), "acid": (0.0, 1.0)}
-    with pytest.warns(pma.ScaleWarning, match=said):
-        gpm = pma.ard_gp(rates, y, bounds=bounds)
-    with pytest.warns(pma.ScaleWarning, match=said):
+    gpm = pma.ard_gp(rates, y, bounds=bounds)
+    assert said(gpm, units)
+    with pytest.warns(pma.DataWarning, match=units):
         pma.Learner(None, bounds=bounds).tell(rates, y)
     # Neither are replicates of a point, nor points beside the bounds.
     pma.Learner(None, bounds=bounds).tell(pd.DataFrame({"heat": [-5.5] * 3, "acid": [0.5] * 3}), y[:3])
@@ -329,5 +328,5 @@ def test_data_of_which_all_lie_outside_the_bounds_are_in_other_units():
     # One point outside is none of these, and what is predicted may be.
     some = rates.assign(heat=np.r_[-6.0, np.full(9, -3.0)])
     pma.Learner(None, bounds=bounds).tell(some, y)
-    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
+    fit = pma.fit_smc(gpm, n_particles=32, random_seed=1, progressbar=False)
     pma.predict(fit, rates)

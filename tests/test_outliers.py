@@ -1,12 +1,14 @@
 """A measurement that all others contradict is named."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 import pymc_active as pma
-from pymc_active.particles.outliers import find_outlier, warn_of_outlier, warn_of_repeats
+from pymc_active.checking.advice import find_outlier
+from pymc_active.models.advice import advise_on
 
 T = np.arange(48.0)
 
@@ -20,21 +22,19 @@ def fitted(y):
     return pma.fit(pma.composite_gp(T, y, "LIN + PER", bounds=[(0, 47)], period=12), random_seed=1, progressbar=False)
 
 
+@pytest.mark.filterwarnings("ignore:y.20. = :pymc_active.DataWarning")
 def test_a_slip_in_a_series_is_named_with_what_the_others_predict():
     y = season()
     y[20] += 800
-    with pytest.warns(pma.OutlierWarning, match=r"^y\[20\] = \d+\.\d+ is far from .* predict there, 2\d\d") as caught:
-        fitted(y)
-    assert len(caught) == 1
+    [text] = pma.advise(fitted(y))
+    assert re.match(r"y\[20\] = \d+\.\d+ is far from .* predict there, 2\d\d", text)
 
 
 def test_noise_and_kinks_are_no_outliers():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pma.OutlierWarning)
-        fitted(season())
-        x = np.linspace(-1, 1, 25)[:, None]
-        kink = pma.fit_laplace(pma.ard_gp(x, np.abs(x[:, 0]), bounds=[(-1, 1)]), random_seed=1, progressbar=False)
-        warn_of_outlier(kink)
+    assert not pma.advise(fitted(season()))
+    x = np.linspace(-1, 1, 25)[:, None]
+    kink = pma.ard_gp(x, np.abs(x[:, 0]), bounds=[(-1, 1)])
+    assert not pma.advise(pma.fit_laplace(kink, random_seed=1, progressbar=False))
 
 
 def test_among_few_data_the_slip_does_not_hide_in_the_noise_that_it_makes():
@@ -67,31 +67,13 @@ def test_the_others_are_twice_as_many_as_the_four_parameters(n, is_named):
     assert (find_outlier(fit) is not None) == is_named
 
 
-def test_a_learner_names_a_slip_once():
-    rng, X = np.random.default_rng(1), np.linspace(-1, 1, 16)[:, None]
-    y = np.sin(3 * X[:, 0]) + 0.03 * rng.normal(size=16)
-    learner = pma.Learner(pma.ard_gp(X, y, bounds=[(-1, 1)]), "function", bounds=[(-1, 1)], random_seed=1)
-    learner.ask()
-    learner.tell([[0.05]], 30.0)
-    with pytest.warns(pma.OutlierWarning, match=r"^y\[16\] = 30 is far from"):
-        learner.ask()
-    learner.tell([[0.4]], np.sin(1.2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pma.OutlierWarning)
-        learner.ask()
-        learner.correct(16, np.sin(0.15))
-        learner.ask()
-        assert find_outlier(learner.fit) is None
-    learner.tell([[-0.3]], 20.0)
-    with pytest.warns(pma.OutlierWarning, match=r"^y\[18\] = 20 is far from"):
-        learner.ask()
+def test_advice_needs_a_fit():
+    with pytest.raises(TypeError, match=r"advise takes a fit of one model; got GPModel"):
+        pma.advise(pma.ard_gp([[0.0]], [1.0]))
 
 
 def repeats_named(X, y, priors=None):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warn_of_repeats(pma.ard_gp(X, y, bounds=[(0, 1)] * 2, priors=priors))
-    return [str(one.message) for one in caught if issubclass(one.category, pma.EvaluationWarning)]
+    return [text for text in advise_on(pma.ard_gp(X, y, bounds=[(0, 1)] * 2, priors=priors)) if "repeat" in text]
 
 
 def test_rows_that_were_entered_twice_are_named():
@@ -113,11 +95,15 @@ def test_rows_that_were_entered_twice_are_named_by_a_fit_and_a_run(tmp_path):
     rng = np.random.default_rng(0)
     twice, X, y = np.r_[np.arange(8), 3], rng.uniform(size=(8, 1)), rng.normal(size=8)
     gpm = pma.ard_gp(X[twice], y[twice], bounds=[(0, 1)])
-    with pytest.warns(pma.EvaluationWarning, match="1 of 9 rows repeat others"):
+    with pytest.warns(pma.DataWarning, match="1 of 9 rows repeat others"):
         pma.fit(gpm, random_seed=0, progressbar=False)
-    with pytest.warns(pma.EvaluationWarning, match="1 of 9 rows repeat others"):
-        learner = pma.Learner(gpm, bounds=[(0, 1)], random_seed=0)
+    learner = pma.Learner(gpm, bounds=[(0, 1)], random_seed=0)
+    with pytest.warns(pma.DataWarning, match="1 of 9 rows repeat others"):
+        learner.ask()
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pma.EvaluationWarning)
+        warnings.simplefilter("error", pma.DataWarning)
         learner.save(tmp_path / "run.nc")
-        pma.Learner.load(tmp_path / "run.nc")
+        loaded = pma.Learner.load(tmp_path / "run.nc")
+        for run in (learner, loaded):
+            run.tell([[0.5]], 0.1)
+            run.ask()

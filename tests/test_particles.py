@@ -391,7 +391,7 @@ def test_extreme_data_give_finite_answers(X, y):
     gpm = pma.embedding_gp(X, y, n_components=1) if X.shape[1] > 100 else pma.ard_gp(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pma.DoubtfulFitWarning)
-        warnings.simplefilter("ignore", pma.OutlierWarning)
+        warnings.simplefilter("ignore", pma.DataWarning)
         fit = pma.fit(gpm, n_particles=64, random_seed=1, progressbar=False)
     assert np.isfinite(fit.ensemble.thetas).all()
     assert np.isfinite(fit.log_evidence)
@@ -403,7 +403,7 @@ def far_from_the_priors():
     """Outputs in thousands, where the priors expect ones."""
     y = 1000.0 * np.array([2, 3, 1, 5, 4, 2, 1])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pma.ScaleWarning)
+        warnings.simplefilter("ignore", pma.DataWarning)
         return pma.ard_gp(np.linspace(-1, 1, 7)[:, None], y)
 
 

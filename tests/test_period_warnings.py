@@ -1,13 +1,11 @@
 """A period that was told is compared with what the data have."""
 
-import warnings
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.particles.periods import contradicted_period
+from pymc_active.checking.advice import contradicted_period
 
 X, BOX = 1990 + np.arange(48.0)[:, None] / 12, [(1990, 1994)]
 
@@ -58,27 +56,13 @@ def test_series_from_the_model_do_not_contradict_it():
         assert contradicted_period(fitted(factor.L @ rng.normal(size=len(X)) - factor.residual, "SE + PER")) is None
 
 
-def test_a_fit_a_learner_and_a_search_say_so_once():
-    message = "^the data show another period than period=1, or one besides"
-    gpm = pma.composite_gp(X, season(7), "LIN + PER", period=1, bounds=[(1990, 1998)])
-    with pytest.warns(pma.PeriodWarning, match=message) as caught:
-        pma.fit(gpm, random_seed=1, progressbar=False)
-    assert len([one for one in caught if one.category is pma.PeriodWarning]) == 1
-    learner = pma.Learner(gpm, "function", pool=X + 4, random_seed=1)
-    with pytest.warns(pma.PeriodWarning, match=message):
-        assert len(learner.fit.y) == 48
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pma.PeriodWarning)
-        learner.tell(X[:1] + 4, 0.5)
-        assert len(learner.fit.y) == 49
-    # Or the best kernel has no season: then one besides is offered.
-    with pytest.warns(pma.PeriodWarning, match=rf"{message}|a season of period 0\.58\d* besides"):
-        pma.search.compositional_kernel_search(
-            X, season(7), bases=("PER", "LIN"), depth=2, period=1, random_seed=1, progressbar=False
-        )
+def test_advice_says_so():
+    [text] = pma.advise(fitted(season(7)))
+    assert text.startswith("the data show another period than period=1, or one besides")
+    assert not pma.advise(fitted(season(12)))
 
 
-def test_a_period_that_equal_steps_cannot_tell_is_warned_of_where_predictions_depend_on_it():
+def test_a_period_that_equal_steps_cannot_tell_is_named_where_predictions_depend_on_it():
     """The prior prefers periods of a tenth of the data, here 2.9 steps; 6.28 and 0.365 agree at all points."""
     x = np.linspace(0, 10, 30)
     y = np.sin(x) + 0.01 * np.random.default_rng(0).normal(size=30)
@@ -89,8 +73,8 @@ def test_a_period_that_equal_steps_cannot_tell_is_warned_of_where_predictions_de
     fit = pma.fit_laplace(gpm, point=searched.point, optimize=False)
     # In step with the data.
     assert_allclose(pma.predict(fit, [310 / 29, 320 / 29]).f_mean, np.sin([310 / 29, 320 / 29]), atol=0.1)
-    with pytest.warns(pma.PeriodWarning, match=r"cannot tell the period 0\.365 from 6\.28, and predictions between"):
-        pma.predict(fit, [5.4])
+    [text] = pma.advise(fit)
+    assert "cannot tell the period 0.365 from 6.28, and predictions between" in text
     told = pma.composite_gp(x, y, "PER", bounds=[(0, 10)], period=6.28)
     told = pma.fit_laplace(told, random_seed=1, progressbar=False)
     assert_allclose(pma.predict(told, [5.4]).f_mean, np.sin(5.4), atol=0.1)
@@ -99,4 +83,5 @@ def test_a_period_that_equal_steps_cannot_tell_is_warned_of_where_predictions_de
 def test_where_points_are_uneven_nothing_is_to_be_said():
     x = np.sort(np.random.default_rng(1).uniform(0, 10, 30))
     fit = pma.fit_laplace(pma.composite_gp(x, np.sin(x), "PER", bounds=[(0, 10)], priors={"log_noise": -4.0}))
+    assert not pma.advise(fit)
     assert_allclose(pma.predict(fit, [5.4]).f_mean, np.sin(5.4), atol=0.1)

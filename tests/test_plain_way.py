@@ -3,14 +3,17 @@
 import json
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pymc as pm
 import pytest
+from advised import said
 from numpy.testing import assert_allclose
 from scipy.special import digamma, polygamma
 
 import pymc_active as pma
+from pymc_active.models.advice import advise_on
 from pymc_active.models.builders import rebuild
 from pymc_active.posterior.prior import scale_of_few
 
@@ -95,7 +98,7 @@ def test_few_points_leave_the_scale_open():
 @pytest.mark.parametrize("y", [[7.0, 9.0], [7.0, 7.0], [7.0]], ids=["two points", "equal", "one point"])
 def test_arrays_and_pymc_agree_on_the_priors_of_few_points(y):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pma.ScaleWarning)
+        warnings.simplefilter("ignore", pma.DataWarning)
         gpm = pma.ard_gp(X[: len(y)], y, bounds=BOUNDS)
     theta = 0.3 * RNG.normal(size=gpm.posterior().n_parameters)
     logp = gpm.model.compile_logp(mode="FAST_COMPILE")(gpm.unflatten(theta))
@@ -156,9 +159,9 @@ def test_a_noise_that_cannot_be(priors, message):
 
 def test_a_prior_of_the_noise_in_units_of_y_is_warned_of():
     for prior in (np.log(30.0), pm.Normal.dist(np.log(30), 0.1)):
-        with pytest.warns(pma.ScaleWarning, match=r"prior of log_noise is around log .* or the noise in units of y as"):
-            pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": prior})
-    pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": pm.Normal.dist(0.0, 1.0)})
+        gpm = pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": prior})
+        assert said(gpm, r"prior of log_noise is around log .* or the noise in units of y as")
+    assert not advise_on(pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": pm.Normal.dist(0.0, 1.0)}))
 
 
 def test_a_fixed_mean_has_a_pymc_model():
@@ -205,23 +208,21 @@ def test_scales_take_precedence():
 
 
 def test_scales_of_ones_own_are_still_compared_with_the_data():
-    with pytest.warns(pma.ScaleWarning, match=r"are not. Pass y_scale='standardize' \(y reaches 3"):
-        pma.ard_gp(X, Y, bounds=BOUNDS, y_scale=(0, 1))
-    with pytest.warns(pma.ScaleWarning, match=r"Pass x_scale='box' \(X reaches 7"):
-        pma.ard_gp(10 * X, Y, bounds=10 * np.array(BOUNDS), x_scale=(0, 1))
+    gpm = pma.ard_gp(X, Y, bounds=BOUNDS, y_scale=(0, 1))
+    assert said(gpm, r"are not. Pass y_scale='standardize' \(y reaches 3")
+    gpm = pma.ard_gp(10 * X, Y, bounds=10 * np.array(BOUNDS), x_scale=(0, 1))
+    assert said(gpm, r"Pass x_scale='box' \(X reaches 7")
 
 
 @pytest.mark.parametrize("y", [[7.0], [7.0, 7.0], [0.0], [0.1] * 3])
 def test_one_point_and_equal_values(y):
     """The sd of three tenths is not zero by rounding."""
+    gpm = pma.ard_gp(X[: len(y)], y, bounds=BOUNDS)
     if len(y) > 1:
-        with pytest.warns(pma.ScaleWarning, match=f"all {len(y)} values of y are {y[0]:g}, which does not") as caught:
-            gpm = pma.ard_gp(X[: len(y)], y, bounds=BOUNDS)
-        assert len(caught) == 1
+        assert said(gpm, f"all {len(y)} values of y are {y[0]:g}, which does not")
         assert float(gpm.y_map.scale) == y[0]
-    else:
-        gpm = pma.ard_gp(X[: len(y)], y, bounds=BOUNDS)
-    fit = pma.fit(gpm, random_seed=0, progressbar=False)
+    with pytest.warns(pma.DataWarning) if len(y) > 1 else nullcontext():
+        fit = pma.fit(gpm, random_seed=0, progressbar=False)
     found = pma.predict(fit, X[5:8])
     assert np.isfinite(found.f_mean).all()
     assert (found.f_variance > 1e-6 * (y[0] or 1.0) ** 2).all()
@@ -232,10 +233,9 @@ def test_one_point_and_equal_values(y):
 def test_bounds_that_span_decades_call_for_a_logarithm():
     wide = [(0.01, 100), *BOUNDS[1:]]
     expected = r"^input 0: from 0.01 to 100 are 4 decades, .* beyond 10. .* \(-2, 2\) as its bounds"
-    with pytest.warns(pma.InputScaleWarning, match=expected):
-        pma.ard_gp(X, Y, bounds=wide)
+    assert said(pma.ard_gp(X, Y, bounds=wide), expected)
     # Once in a run without data: before anything is measured.
-    with pytest.warns(pma.InputScaleWarning, match=expected):
+    with pytest.warns(pma.DataWarning, match=expected):
         learner = pma.Learner(None, bounds=wide)
     for _ in range(learner._run.subject.rows.shape[0] + 1):
         learner.tell(x := learner.ask(), np.log(x[:, 0]))
@@ -245,27 +245,22 @@ def test_bounds_that_span_decades_call_for_a_logarithm():
         10 ** np.random.default_rng(0).uniform(-4, 0, (300, 2)),
     )
     pma.Learner(None, pool=even)
-    with pytest.warns(pma.InputScaleWarning, match="^input 0 and input 1: from 0.0001"):
+    with pytest.warns(pma.DataWarning, match="^input 0 and input 1: from 0.0001"):
         pma.Learner(None, pool=low)
     # Zero has no logarithm, and tenfold is no reason.
     for low in (0.0, -0.01, 1.0):
-        pma.ard_gp(X, Y, bounds=[(low, 100), *BOUNDS[1:]])
+        assert not advise_on(pma.ard_gp(X, Y, bounds=[(low, 100), *BOUNDS[1:]]))
 
 
 def test_outputs_that_end_at_a_common_value_are_warned_of():
     y = np.minimum(Y, np.sort(Y)[-6])
-    with pytest.warns(pma.ScaleWarning, match=f"6 of {len(y)} values of y are .*, the largest. If measurements end"):
-        pma.ard_gp(X, y, bounds=BOUNDS)
-    with pytest.warns(
-        pma.ScaleWarning, match="the smallest.* If the number stands for experiments that failed, tell NaN"
-    ):
-        pma.ard_gp(X, -y, bounds=BOUNDS)
-    with pytest.warns(pma.ScaleWarning) as caught:
-        pma.ard_gp(X, np.ones(len(X)), bounds=BOUNDS)
-    assert len(caught) == 1
+    ends = f"6 of {len(y)} values of y are .*, the largest. If measurements end"
+    assert said(pma.ard_gp(X, y, bounds=BOUNDS), ends)
+    failed = "the smallest.* If the number stands for experiments that failed, tell NaN"
+    assert said(pma.ard_gp(X, -y, bounds=BOUNDS), failed)
     # Marks, counts, and a maximum that was met thrice.
-    pma.ard_gp(X, np.round(Y / np.ptp(Y) * 3), bounds=BOUNDS)
-    pma.ard_gp(X, np.minimum(Y, np.sort(Y)[-3]), bounds=BOUNDS)
+    assert not advise_on(pma.ard_gp(X, np.round(Y / np.ptp(Y) * 3), bounds=BOUNDS))
+    assert not advise_on(pma.ard_gp(X, np.minimum(Y, np.sort(Y)[-3]), bounds=BOUNDS))
 
 
 def test_units_of_y_change_nothing():
@@ -304,29 +299,24 @@ FIELD = np.random.default_rng(0).uniform([432000, 5412000], [432300, 5412200], (
 def test_corners_in_place_of_bounds_are_warned_of():
     """Of a map with large coordinates both corners are valid pairs (low, high)."""
     corners = [(432000, 5412000), (432300, 5412200)]
-    with pytest.warns(
-        pma.ScaleWarning, match=r"within \S+ of its bounds, .*: bounds are .* not two corners: write list"
-    ):
-        pma.ard_gp(FIELD, np.sin(FIELD[:, 0]), bounds=corners)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pma.ard_gp(FIELD, np.sin(FIELD[:, 0]), bounds=list(zip(*corners, strict=True)))
+    y = np.sin(FIELD[:, 0])
+    advice = r"within \S+ of its bounds, .*: bounds are .* not two corners: write list"
+    assert said(pma.ard_gp(FIELD, y, bounds=corners), advice)
+    assert not advise_on(pma.ard_gp(FIELD, y, bounds=list(zip(*corners, strict=True))))
 
 
 def test_data_that_hardly_fill_their_bounds_are_warned_of():
     X = np.random.default_rng(0).uniform(size=(5, 2))
-    with pytest.warns(pma.ScaleWarning, match="have input 1 from .* give both in the same unit"):
-        pma.ard_gp(X, np.sin(X[:, 0]), bounds=[(0, 1), (0, 2000)])
+    bounds = [(0, 1), (0, 2000)]
+    assert said(pma.ard_gp(X, np.sin(X[:, 0]), bounds=bounds), "have input 1 from .* give both in the same unit")
     X[:, 1] = 0.5  # The same value everywhere is a choice.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pma.ard_gp(X, np.sin(X[:, 0]), bounds=[(0, 1), (0, 2000)])
+    assert not advise_on(pma.ard_gp(X, np.sin(X[:, 0]), bounds=bounds))
 
 
 def test_predictions_far_outside_the_bounds_are_warned_of():
     bounds = [(432000, 432300), (5412000, 5412200)]
     fit = pma.fit_laplace(pma.ard_gp(FIELD, np.sin(FIELD[:, 0]), bounds=bounds), random_seed=0, progressbar=False)
-    with pytest.warns(pma.ScaleWarning, match="12 of 12 rows of X_new have .* columns in the same order"):
+    with pytest.warns(pma.DataWarning, match="12 of 12 rows of X_new have .* columns in the same order"):
         pma.predict(fit, FIELD[:, ::-1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -477,8 +477,6 @@ def test_inputs_in_other_units_are_warned_of_or_scaled_by_bounds():
     rng = np.random.default_rng(0)
     T = np.column_stack([rng.uniform(300, 900, 30), rng.uniform(0.1, 5, 30)])
     labels = T[:, 0] + 50 * T[:, 1] > 700
-    with pytest.warns(pma.ScaleWarning, match=r"x_scale='box' \(X reaches"):
-        pma.probit_gp(T, labels)
     bounds = {"heat": (300, 900), "bar": (0, 5)}
     gp = pma.probit_gp(T, labels, bounds=bounds)
     assert gp.inputs == ["heat", "bar"]
@@ -487,5 +485,5 @@ def test_inputs_in_other_units_are_warned_of_or_scaled_by_bounds():
         warnings.simplefilter("error")
         # The bounds made the scale, however little of them the data fill.
         pma.probit_gp(0.5 + 1e-3 * rng.uniform(size=(30, 2)), labels, bounds=[(0, 1)] * 2)
-    with pytest.warns(pma.InputScaleWarning, match="bar: from 0.001 to 5"):
+    with pytest.warns(pma.DataWarning, match="bar: from 0.001 to 5"):
         pma.probit_gp(T, labels, bounds={**bounds, "bar": (0.001, 5)})

@@ -105,7 +105,7 @@ def test_an_outlier_among_replicates_is_named_by_its_row():
     y = Y.copy()
     y[17] += 1000
     gpm = pma.ard_gp(X, y, bounds=BOUNDS, priors={"log_lengthscale": 0.0})
-    with pytest.warns(pma.OutlierWarning, match=r"y\[17\]"):
+    with pytest.warns(pma.DataWarning, match=r"y\[17\]"):
         pma.fit(gpm, random_seed=0, progressbar=False)
 
 

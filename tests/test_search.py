@@ -222,7 +222,7 @@ def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters(monkeypatch):
 
     monkeypatch.setattr(dimension, "fit", rough)
     search = partial(pma.search.embedding_dimension, X, y, (1, 2), random_seed=1, progressbar=False)
-    with pytest.warns(pma.DoubtfulEvidenceWarning, match="the evidence of d = 2 is 1.5 nats") as caught:
+    with pytest.warns(pma.DoubtfulFitWarning, match="the evidence of d = 2 is 1.5 nats") as caught:
         found = search()
     assert [warning.filename for warning in caught] == [__file__]
     assert found.table.evidence_is_poor.to_numpy().tolist() == [False, True]

@@ -263,9 +263,7 @@ def test_inputs_that_vary_together_are_warned_of():
     spectra = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 10)) + 0.01 * rng.normal(size=(40, 10))
     known = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0}
     fit = pma.fit(pma.ard_gp(spectra, np.tanh(spectra[:, 0]), priors=known))
-    with pytest.warns(
-        pma.ConfoundedInputsWarning, match=r"the 10 inputs of the 40 points vary together, as [12]\.?\d* "
-    ):
+    with pytest.warns(pma.DataWarning, match=r"the 10 inputs of the 40 points vary together, as [12]\.?\d* "):
         pma.sobol_indices(fit, draws=2, n_points=2)
     for n, D, is_confounded in [(25, 30, True), (60, 30, False), (10, 6, False), (4, 1, False)]:
         X = rng.uniform(size=(n, D))
@@ -274,7 +272,7 @@ def test_inputs_that_vary_together_are_warned_of():
             _warn_if_confounded(X, range(X.shape[1]))
         assert bool(caught) == is_confounded
     # An input that never varied is like one that is missing.
-    with pytest.warns(pma.ConfoundedInputsWarning, match="the 2 inputs of the 20 points vary together, as 1 indep"):
+    with pytest.warns(pma.DataWarning, match="the 2 inputs of the 20 points vary together, as 1 indep"):
         _warn_if_confounded(np.column_stack([rng.uniform(size=20), np.ones(20)]), [0, 1])
 
 
@@ -285,7 +283,7 @@ def test_inputs_of_which_one_follows_from_the_others_are_warned_of(n):
     mixtures = np.column_stack([rng.uniform(size=n), rng.dirichlet([1, 1, 1], n).round(3)])
     levels = np.column_stack([np.eye(3)[np.arange(n) % 3], rng.uniform(size=n)])
     for X, named in ((mixtures, "water, resin, wax:"), (levels, "heat, water, resin:")):
-        with pytest.warns(pma.ConfoundedInputsWarning, match=f"^{named} in the {n} points"):
+        with pytest.warns(pma.DataWarning, match=f"^{named} in the {n} points"):
             _warn_if_confounded(X, ["heat", "water", "resin", "wax"])
     # One left out, and as many inputs as could be independent.
     with warnings.catch_warnings():

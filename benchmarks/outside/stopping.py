@@ -35,7 +35,7 @@ def record(name, method, repeat, n_most=N_MOST):
             stopped = learner.stop(EPSILON * problem.sd, DELTA)
             if stopped:
                 break
-        offered = any(issubclass(w.category, pma.OutputScaleWarning) for w in caught)
+        offered = any(issubclass(w.category, pma.DataWarning) for w in caught)
         regret = problem.regret(learner.recommend())
     return {"asked": len(learner.y) - learner.n_start, "stopped": stopped, "regret": regret, "map_offered": offered}
 

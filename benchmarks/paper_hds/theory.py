@@ -19,7 +19,7 @@ import numpy as np
 from _problems import gp_draw
 from scipy.special import chdtri
 
-from pymc_active import DoubtfulSearchWarning
+from pymc_active import DoubtfulFitWarning
 from pymc_active.active import hds
 
 
@@ -81,7 +81,7 @@ def misjudged(n_runs: int) -> None:
         rng = np.random.default_rng(seed)
         active, f = draw_of_two(32, rng)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtfulSearchWarning)
+            warnings.simplefilter("ignore", DoubtfulFitWarning)
             result = hds(
                 lambda X, f=f, rng=rng: f(X) + rng.normal(0, 0.3, len(X)),
                 32,

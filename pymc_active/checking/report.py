@@ -23,7 +23,6 @@ from pymc_active.criteria.bams import Committee
 from pymc_active.criteria.base import Criterion
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_models
 from pymc_active.inference.fit import Fit
-from pymc_active.particles.power_map import offer_output_map
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
@@ -128,11 +127,6 @@ def check(
         For anything but fits and references of the same model and data, points that do not match, or unknown criteria;
         all before a longer run begins.
 
-    Warns
-    -----
-    OutputScaleWarning
-        If the outputs call for a map. A longer run would not show this.
-
     References
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021, 2024) for R-hat and Pareto
@@ -158,9 +152,6 @@ def check(
         raise TypeError(f"check takes a fit (see pma.fit), an Ensemble or several fits; got {kind_of(fit)}")
     first = next(iter(subjects.values()))
     gpm = first.gpm
-    # A longer run has the same likelihood, so that the comparison says nothing about it.
-    if isinstance(fit, Fit):
-        offer_output_map(fit)
     check_arguments(gpm, n_particles, "check")
     if pool is None and criteria is not None:
         raise ValueError("criteria choose between candidates: pass pool= as well")

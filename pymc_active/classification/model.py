@@ -14,7 +14,7 @@ import xarray as xr
 from pymc_active.classification.latent import APPROXIMATIONS, ProbitPosterior
 from pymc_active.kernels.cov import STATIONARY, Rescaled, check_kernel
 from pymc_active.kernels.stationary import Stationary
-from pymc_active.models.blueprint import warn_about_units
+from pymc_active.models.advice import decades, far_outside
 from pymc_active.models.parameters import Parameters, Priors
 from pymc_active.support.scaling import Affine, Scale, fit_scale
 from pymc_active.support.summaries import Summarized, Summary
@@ -24,9 +24,8 @@ from pymc_active.support.tables import (
     input_labels,
     read_bounds,
     read_inputs,
-    warn_if_decades,
-    warn_if_far_outside,
 )
+from pymc_active.support.user_warnings import warn_if
 
 
 def probit_gp(
@@ -60,7 +59,7 @@ def probit_gp(
 
     Warns
     -----
-    ScaleWarning
+    DataWarning
         If default priors do not suit the scale of X.
 
     Examples
@@ -82,11 +81,10 @@ def probit_gp(
     if mean not in ("constant", "zero"):
         raise ValueError(f"mean must be one of constant, zero; got {mean!r}")
     points, values = _read_data(X, labels)
-    inputs, fills_box = input_labels(X, points.shape[1], bounds), bounds is not None and x_scale is None
+    inputs = input_labels(X, points.shape[1], bounds)
     if bounds is not None:
         low, high = read_bounds(bounds, len(inputs), inputs)
-        warn_if_far_outside(points, low, high, inputs)
-        warn_if_decades(low, high, inputs, points)
+        warn_if(far_outside(points, low, high, inputs) or decades(low, high, inputs, points))
         x_scale = ((low + high) / 2, (high - low) / 2) if x_scale is None else x_scale
     x_map = fit_scale(x_scale, points, "x_scale")
     parameters = Parameters({"input": inputs}, priors)
@@ -96,8 +94,6 @@ def probit_gp(
     parameters.add_exponential("outputscale", "log_outputscale", 1.0)
     if mean == "constant":
         parameters.add("mean_constant", 0.0, 1.0)
-    if parameters.has_defaults:
-        warn_about_units(points[:0] if fills_box else x_map(points), np.empty(0), "box", bounds is None)
     return ProbitGP(points, values, kernel, inputs, x_map, parameters)
 
 

@@ -83,7 +83,7 @@ def fit_laplace(
 
     Warns
     -----
-    DoubtfulFitWarning, ExecutionWarning
+    DoubtfulFitWarning, RunWarning
         If the fit is doubtful (``diagnostics["warnings"]`` of the fit); if a worker process died.
 
     References

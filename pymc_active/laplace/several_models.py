@@ -17,7 +17,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import DoubtfulFitWarning, ModelLeftOutWarning, warn_user
+from pymc_active.support.user_warnings import DoubtfulFitWarning, RunWarning, warn_user
 from pymc_active.support.workers import Call
 
 # Up to this many restarts known modes are followed, and a population is not worth its cost.
@@ -81,7 +81,7 @@ def fit_laplace_models[Label: Hashable](
         what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
         if errors == "raise":
             raise ValueError(what)
-        warn_user(f"models that cannot be fitted are left out; {what}", ModelLeftOutWarning)
+        warn_user(f"models that cannot be fitted are left out; {what}", RunWarning)
     doubtful = {label: problems for label, fit in fits.items() if (problems := fit.diagnostics["warnings"])}
     if doubtful:
         what = "; ".join(f"{label}: {', '.join(problems)}" for label, problems in doubtful.items())

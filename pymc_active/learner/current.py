@@ -19,19 +19,18 @@ from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.run import Run
 from pymc_active.learner.verification import PLACES
 from pymc_active.learner.weighted import expected
+from pymc_active.models.advice import warn_of_data
 from pymc_active.particles.choose import warn_of_points_left_out
-from pymc_active.particles.outliers import warn_of_outlier
-from pymc_active.particles.periods import warn_of_period
-from pymc_active.particles.power_map import offer_output_map
+from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined
 from pymc_active.support.arguments import check_executor
 from pymc_active.support.user_warnings import (
-    DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
-    ModelLeftOutWarning,
+    RunWarning,
     ignoring,
+    warn_if,
 )
 
 # Models of lower probability are not verified.
@@ -52,8 +51,6 @@ class Current:
         self.revisions: set[str] = set()
         # Warned of doubtful fits, of output maps, of points left out: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
-        # Rows of measurements that others contradict, once they were named.
-        self.outliers: set[int] = set()
         self._success: Success | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,14 +74,15 @@ class Current:
         """The fit before verification, after those to what had been told each time since the last fit."""
         if self.run.fit is None:
             self.check_data()
+            is_first = all(track.last is None for track in self._models().tracks.values())
             while len(self.run.steps) > 1:
                 subject, steps = self._models(), self.run.steps
                 # The last fit says which models are left out.
-                with subject.holding_first(steps[0]), ignoring(ModelLeftOutWarning):
+                with subject.holding_first(steps[0]), ignoring(RunWarning):
                     run = self._verify(self._followed(subject, progressbar), progressbar)
                 self.run = replace(run, steps=steps[1:], fit=None, verified=None)
             self.run = replace(self._followed(self._models(), progressbar), steps=())
-            self._warn(self.run.searched)
+            self._warn(self.run.searched, is_first)
         return self.run.searched
 
     def _models(self) -> FollowedModels:
@@ -94,22 +92,17 @@ class Current:
 
     def _followed(self, subject: FollowedModels, progressbar: bool) -> Run:
         """The run after a fit to the data that the models hold."""
-        with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+        with ignoring(DoubtfulFitWarning):
             followed = subject.follow(self.run.random_seed, self.executor, progressbar=progressbar)
             return self.run.refitted(followed, followed.last())
 
-    def _warn(self, fit: Fit | ModelAverage) -> None:
-        """Say what is to be known of a fit, once a run."""
-        best = fit if isinstance(fit, Fit) else fit.best
-        if not best.n_left_out:
-            warn_of_outlier(best, self.outliers)
-        if not isinstance(fit, Fit):
-            return
-        warnings: list[Callable[..., bool]] = [warn_of_points_left_out, warn_if_doubtful, warn_of_period]
-        # A slip would call for a map, too.
-        if not self.outliers:
-            warnings.append(offer_output_map)
-        self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
+    def _warn(self, fit: Fit | ModelAverage, is_first: bool) -> None:
+        """Say what is to be known of the data at the first fit of a run, and of a fit once a run."""
+        if is_first:
+            warn_of_data(next(iter(self.run.subject.models.values())), is_asked=not self.run.n_start)
+        if isinstance(fit, Fit):
+            warnings = (warn_of_points_left_out, warn_if_doubtful, _warn_of_output_map)
+            self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
     def verified(self, progressbar: bool = False) -> Fit | ModelAverage:
         """The fit, or the longer run that a due verification found better."""
@@ -153,7 +146,7 @@ class Current:
         verification = run.verification.verify(fits, run.ledger.candidates.places(PLACES), progressbar)
         if not verification.longer:
             return replace(run, verification=verification, verified=searched)
-        with ignoring(DoubtfulFitWarning, DoubtfulEvidenceWarning):
+        with ignoring(DoubtfulFitWarning):
             return replace(run, verification=verification, verified=subject.last(verification.longer))
 
     def before_asking(self, progressbar: bool) -> None:
@@ -193,3 +186,7 @@ class Current:
             # It depends on nothing but the points, so that a file need not hold it.
             self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed)
         return self._success
+
+
+def _warn_of_output_map(fit: Fit) -> bool:
+    return warn_if(output_map_advice(fit))

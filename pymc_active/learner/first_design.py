@@ -15,11 +15,12 @@ from pymc_active.learner.designs import gradient_design, latin_hypercube
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, read_subject
+from pymc_active.models.advice import decades
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.data import Data
-from pymc_active.support.tables import input_labels, read_bounds, read_inputs, warn_if_decades
-from pymc_active.support.user_warnings import ConfoundedInputsWarning, InputScaleWarning, ignoring
+from pymc_active.support.tables import input_labels, read_bounds, read_inputs
+from pymc_active.support.user_warnings import warn_if
 
 # Points of a Latin hypercube: two more than inputs, but at least and at most so many.
 _FEWEST, _MOST = 4, 20
@@ -60,7 +61,7 @@ class FirstDesign:
         # The smallest of many rows is no bound that was chosen, and the points of a box say nothing.
         is_table = len(candidates) > 0 and not isinstance(candidates, LazyPool)
         places = candidates.places(_PLACES) if is_table else np.empty((0, len(low)))
-        warn_if_decades(low, high, inputs, places)
+        warn_if(decades(low, high, inputs, places))
         self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
 
@@ -78,12 +79,10 @@ class FirstDesign:
         is_named = self.inputs != list(range(X.shape[1]))
         # Users may keep what their function is given.
         table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
-        # Which has been said; and points that were asked for do not come from y.
-        with ignoring(InputScaleWarning, ConfoundedInputsWarning):
-            if self.function is None:
-                made = ard_gp(table, y, bounds=self.bounds, y_sd=y_sd)
-            else:
-                made = self.function(table, y.copy())
+        if self.function is None:
+            made = ard_gp(table, y, bounds=self.bounds, y_sd=y_sd)
+        else:
+            made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, self.inference)
         if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")

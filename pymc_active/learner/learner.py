@@ -28,6 +28,7 @@ from pymc_active.learner.optimum import Optimum, find_optimum, read_until, regre
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
+from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.files import read, read_generator, write, write_generator
@@ -35,8 +36,15 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_outputs, warn_if_far_outside
-from pymc_active.support.user_warnings import DoubtfulFitWarning, ExecutionWarning, SamplingWarning, ignoring, warn_user
+from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.user_warnings import (
+    DoubtfulFitWarning,
+    RunWarning,
+    SamplingWarning,
+    ignoring,
+    warn_if,
+    warn_user,
+)
 
 # Rows and inputs of a summary: the last ones told.
 _SHOWN = 5
@@ -123,7 +131,7 @@ class Learner(Summarized):
 
     Warns
     -----
-    ScaleWarning, ConfoundedInputsWarning, DoubtfulFitWarning, OutlierWarning
+    DataWarning, DoubtfulFitWarning
         If the data that scaled the inputs cover only a small part of the candidates, or lie on a plane of a box; once a
         run, if a fit is doubtful, and when a longer run first replaces a fit; of an answer that all others contradict.
 
@@ -358,11 +366,11 @@ class Learner(Summarized):
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
         data and, unless ``repeat``, is not asked for again. In a table of several rows NaN, None and masked values mean
-        "not measured yet": such a row is left out, with an EvaluationWarning, and stays pending. ``failed``, a bool or
+        "not measured yet": such a row is left out, with an RunWarning, and stays pending. ``failed``, a bool or
         one for each row, says that rows without a number failed: ``failed=np.isnan(y)``.
 
         ``asked`` (shaped as x) are the pending points that these answer, if the settings were rounded or missed; the
-        model learns x. An EvaluationWarning says so of points that are close to pending ones, and of answers that came
+        model learns x. An RunWarning says so of points that are close to pending ones, and of answers that came
         before. Results told together are one step for the fit, which is faster than telling them one by one.
 
         ``y_sd``, (k,) or a number, are known standard deviations of y, error bars as in :func:`ard_gp`; measurements
@@ -384,7 +392,7 @@ class Learner(Summarized):
         X, told, _ = data
         labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
-            warn_if_far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0)
+            warn_if(far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0))
             ledger.warn_if_near(X, positions, labels)
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
@@ -401,7 +409,6 @@ class Learner(Summarized):
         self._current.check_data()
         value = read_outputs(np.atleast_1d(y), 1, may_fail=True)[0]
         self._current.become(self._run.correct(row, value))
-        self._current.outliers.clear()
 
     def forget(self, x: Any = None) -> None:
         """Give up pending points x, (k, D) or (D,), by default all; they may be asked for again.
@@ -457,7 +464,7 @@ class Learner(Summarized):
 
         The file is netCDF without code, which ArviZ can open: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points, the last fit of each model. An older one stays intact
-        until it is complete. A model that no builder made is not in it, and an ExecutionWarning says so at the first
+        until it is complete. A model that no builder made is not in it, and an RunWarning says so at the first
         time. A FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
         ValueError for labels other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         """
@@ -466,7 +473,7 @@ class Learner(Summarized):
         for one in contents.document["models"] if not revisions else []:
             if one["recipe"] is None:
                 why = f"the model {one['description']!r}, because {one['reason']}: keep the code that makes it"
-                warn_user(f"the file holds the run, but not {why}, and pass it to Learner.load", ExecutionWarning)
+                warn_user(f"the file holds the run, but not {why}, and pass it to Learner.load", RunWarning)
         revisions.add(write(path, contents, KIND, FORMAT_VERSION, revisions))
 
     @classmethod
@@ -509,7 +516,7 @@ class Learner(Summarized):
         (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged over
         hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with P(success)
         of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A
-        :class:`~pymc_active.RecommendationWarning` says when it is predicted to lie far above all that was measured.
+        :class:`~pymc_active.RunWarning` says when it is predicted to lie far above all that was measured.
         """
         if self.learn == "model" and isinstance(self.fit, ModelAverage):
             return self.fit.probability.idxmax().item()

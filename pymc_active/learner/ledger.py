@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
+from pymc_active.models.advice import far_outside
 from pymc_active.support.data import Data
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.tables import (
@@ -20,9 +21,8 @@ from pymc_active.support.tables import (
     read_inputs,
     read_numbers,
     read_outputs,
-    warn_if_far_outside,
 )
-from pymc_active.support.user_warnings import EvaluationWarning, warn_user
+from pymc_active.support.user_warnings import RunWarning, warn_if, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
 # were rounded: the most, and half the share of the box where a point of the user's own would pass for an answer.
@@ -166,7 +166,7 @@ class Ledger:
                 f"{len(named)} of {len(X)} point(s) told, first {called[named[0]]!r}, have the label of a candidate "
                 "but other inputs, and count as points of their own. Give such points labels of their own; if they "
                 "answer what was asked for, tell(x, y, asked=...) with the points asked, or forget() these now",
-                EvaluationWarning,
+                RunWarning,
             )
         near = min(_NEAR, _BY_CHANCE ** (1 / len(low))) * width
         near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
@@ -175,7 +175,7 @@ class Ledger:
                 f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "
                 "equal, so these stay pending. If they are the answers, tell(x, y, asked=...) with the points asked; "
                 "else forget() what will not be measured",
-                EvaluationWarning,
+                RunWarning,
             )
 
         rounded = [x for x, i in zip(X, positions, strict=True) if i is not None and (x != self.pending[i].x).any()]
@@ -183,7 +183,7 @@ class Ledger:
             warn_user(
                 "a point was measured in place of others for the third time or more. Where settings have to be "
                 "rounded, list those that are possible in a pool: then none is asked for twice",
-                EvaluationWarning,
+                RunWarning,
             )
 
     def warn_if_repeated(self, X: np.ndarray, y: np.ndarray, positions: Sequence[int | None], told: np.ndarray) -> None:
@@ -193,7 +193,7 @@ class Ledger:
             warn_user(
                 f"{sum(again)} of {len(X)} measurement(s), first row {np.argmax(again)} of x, were told before, to the "
                 "last digit. They count again, as replicates: an answer that came twice makes the noise look too small",
-                EvaluationWarning,
+                RunWarning,
             )
 
     def ask(self, *choices: Choice) -> Self:
@@ -236,7 +236,7 @@ class Ledger:
             raise ValueError(f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result")
         if isinstance(self.candidates, Box):
             low, high = self.candidates.limits
-            warn_if_far_outside(X, low, high, self.inputs, "x", "it counts as measured there")
+            warn_if(far_outside(X, low, high, self.inputs, "x", "it counts as measured there"))
         return replace(self, pending=(*self.pending, *map(Choice, X, rows, [np.nan] * len(X))))
 
     def design(self, y: np.ndarray, pending: bool) -> xr.Dataset:
@@ -290,6 +290,6 @@ def read_results(X: np.ndarray, y: Any, y_sd: Any, failed: Any, x: Any) -> tuple
         warn_user(
             f"{has_none.sum()} of {n} rows have no y and are left out, as not measured yet: pass failed=np.isnan(y) if "
             "these experiments failed, failed=False if not",
-            EvaluationWarning,
+            RunWarning,
         )
     return Data(X, values, read_error_bars(y_sd, n, x)), is_result

@@ -24,9 +24,8 @@ from pymc_active.predictions.model_average import ModelAverage, Prior, check_dis
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.user_warnings import (
-    DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
-    ModelLeftOutWarning,
+    RunWarning,
     ignoring,
     warn_user,
 )
@@ -109,7 +108,7 @@ class FollowedModels:
         after = replace(self, tracks={**self.tracks, **_followed(self.tracks, seed, executor, anew, progressbar)})
         if not self.are_several:
             return after
-        with ignoring(DoubtfulEvidenceWarning):
+        with ignoring(DoubtfulFitWarning):
             probability = after.average().probability
         return replace(after, probabilities={**self.probabilities, len(self.y): probability})
 
@@ -201,7 +200,7 @@ def _followed(
             call.cancel()
     if failed:
         what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
-        warn_user(f"models that cannot be fitted are left out; {what}", ModelLeftOutWarning)
+        warn_user(f"models that cannot be fitted are left out; {what}", RunWarning)
     return found
 
 

@@ -13,7 +13,7 @@ from pymc_active.learner.weighted import likely
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import spread
-from pymc_active.support.user_warnings import RecommendationWarning, ScaleWarning, ignoring, warn_user
+from pymc_active.support.user_warnings import DataWarning, RunWarning, ignoring, warn_user
 
 # Candidates that show the range of a score.
 _PLACES = 256
@@ -48,7 +48,7 @@ def warn_if_far_above(
 ) -> None:
     """Warn if the best point (D,) is predicted to be far better than all measured ones (n, D) with outputs y (n,)."""
     # Measured points far outside the bounds have been told of.
-    with ignoring(ScaleWarning):
+    with ignoring(DataWarning):
         p = predict(fit, np.concatenate([best[None], measured]))
     sign, mean = -1.0 if minimize else 1.0, p.f_mean.to_numpy()
     gain = float(sign * mean[0] - (sign * mean[1:]).max())
@@ -60,5 +60,5 @@ def warn_if_far_above(
             f"the recommended point is predicted to have f = {mean[0]:.4g} ± {np.sqrt(p.f_variance[0]):.2g}, "
             f"{gain:.3g} {which} the best point measured. This is a guess of the model where it has no data: "
             "measure the point before you rely on it",
-            RecommendationWarning,
+            RunWarning,
         )

@@ -19,18 +19,17 @@ from pymc_active.learner.candidates import Box, Candidates, Pool
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
-from pymc_active.learner.models_followed import ONLY, FollowedModels, read_subject
+from pymc_active.learner.models_followed import FollowedModels, read_subject
 from pymc_active.learner.verification import Verification
-from pymc_active.models.advice import code_for_missing_values, dependent_inputs
+from pymc_active.models.advice import apart, code_for_missing_values, dependent_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS
-from pymc_active.particles.outliers import warn_of_repeats
 from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.support.arguments import check_flags
 from pymc_active.support.data import Data
-from pymc_active.support.tables import name_of_input, warn_if_apart
-from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, warn_user
+from pymc_active.support.tables import name_of_input
+from pymc_active.support.user_warnings import DataWarning, warn_if, warn_user
 
 # The criterion of each goal.
 GOALS = {
@@ -146,9 +145,7 @@ class Run:
         subject = self.subject
         if isinstance(subject, FirstDesign):
             subject = subject.with_data(data)
-            _warn_about_scale(subject.models, self.ledger.candidates)
-            if isinstance(subject, FollowedModels):
-                _warn_if_on_a_plane(data.X, self.ledger.candidates, self.ledger.inputs)
+            _warn_of_candidates(subject, self.ledger.candidates, self.ledger.inputs)
         steps = () if isinstance(subject, FirstDesign) else (*self.steps, len(data.y))
         return replace(self, subject=subject, data=data, steps=steps, fit=None, verified=None)
 
@@ -190,8 +187,6 @@ def new_run(
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     if subject is None:
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
-    for model in list(subject.models.values())[:1]:
-        warn_of_repeats(model)
     for model in subject.models.values():
         if model.levels and isinstance(candidates, Box):
             raise ValueError(
@@ -200,12 +195,10 @@ def new_run(
             )
         if isinstance(candidates, Pool):
             check_levels(candidates.X, model.levels)
-    if isinstance(candidates, Pool) and (message := code_for_missing_values(candidates.X, inputs, "the pool")):
-        warn_user(message, ScaleWarning)
     verification = Verification(verify, random_seed)
-    _warn_about_scale(subject.models, candidates)
-    if isinstance(subject, FollowedModels):
-        _warn_if_on_a_plane(subject.X, candidates, inputs)
+    _warn_of_candidates(subject, candidates, inputs)
+    if isinstance(candidates, Pool):
+        warn_if(code_for_missing_values(candidates.X, inputs, "the pool"))
     if criterion is None:
         criterion = GOALS[learn]
     several = learn == "model" or subject.are_several
@@ -248,35 +241,33 @@ def _make_criterion(
     return criterion, getattr(criterion, "name", getattr(criterion, "__name__", "custom"))
 
 
-def _warn_about_scale(models: Mapping[Any, GPModel], candidates: Candidates) -> None:
-    """Warn if the candidates are far from the data, or these scaled the inputs and cover a small part of them."""
-    if isinstance(candidates, LazyPool):
+def _warn_of_candidates(subject: FirstDesign | FollowedModels, candidates: Candidates, inputs: Sequence) -> None:
+    """Warn of candidates that do not suit the data and their scale."""
+    first = next(iter(subject.models.values()), None)
+    if first is None or isinstance(candidates, LazyPool):
         return
-    corners = np.stack(candidates.limits)
-    for label, gpm in models.items():
-        if warn_if_apart(candidates.limits, gpm.X, gpm.box, gpm.inputs):
-            return
-        scaled = gpm.x_map(corners)
-        if np.array_equal(scaled, corners):
-            continue
-        spans = np.ptp(scaled, axis=0)
-        if (wide := (spans > _WIDEST) & (spans > _WIDER * np.ptp(gpm.x_map(gpm.X), axis=0))).any():
-            what = "" if label == ONLY else f" of {label!r} (the first such model)"
-            return warn_user(
-                f"after the x_scale{what} the candidates span {spans[wide].max():.3g} units, but the priors expect "
-                "lengthscales near 1. The scale was taken from data that cover only a small part of the candidates: "
-                "give the model bounds=[(low, high), ...] of the candidates",
-                ScaleWarning,
-            )
-
-
-def _warn_if_on_a_plane(X: np.ndarray, candidates: Candidates, inputs: Sequence) -> None:
-    """Warn if the points of a box were measured on a plane only, as mixtures are: most of it cannot be made."""
-    if isinstance(candidates, Box) and (on := dependent_inputs(X)).size:
+    texts = (apart(first, *candidates.limits), *(_narrow(candidates, model) for model in subject.models.values()))
+    warn_if(next(filter(None, texts), None))
+    if isinstance(candidates, Box) and (on := dependent_inputs(first.X)).size:
         names = ", ".join(name_of_input(inputs[k]) for k in on.tolist())
         warn_user(
-            f"{names}: in all {len(X)} points each of these inputs can be computed from the others, as where fractions "
-            "add up to one, but a box holds all combinations: if others cannot be made, list those that can in a pool, "
-            "or leave one of these inputs out",
-            ConfoundedInputsWarning,
+            f"{names}: in all {len(first.X)} points each of these inputs can be computed from the others, as where "
+            "fractions add up to one, but a box holds all combinations: if others cannot be made, list the ones that "
+            "can in a pool, or leave one of these inputs out",
+            DataWarning,
         )
+
+
+def _narrow(candidates: Candidates, gpm: GPModel) -> str | None:
+    """Data that scaled the inputs and cover a small part of the candidates."""
+    corners = np.stack(candidates.limits)
+    scaled = gpm.x_map(corners)
+    spans = np.ptp(scaled, axis=0)
+    wide = (spans > _WIDEST) & (spans > _WIDER * np.ptp(gpm.x_map(gpm.X), axis=0))
+    if np.array_equal(scaled, corners) or not wide.any():
+        return None
+    return (
+        f"after the x_scale of {gpm.description} the candidates span {spans[wide].max():.3g} units, but the priors "
+        "expect lengthscales near 1. The scale was taken from data that cover only a small part of the candidates: "
+        "give the model bounds=[(low, high), ...] of the candidates"
+    )

@@ -26,7 +26,7 @@ from pymc_active.particles.stored import particles_from_dataset
 from pymc_active.support.data import Data
 from pymc_active.support.files import Contents, read_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
-from pymc_active.support.user_warnings import ActiveWarning, DoubtfulEvidenceWarning, ignoring
+from pymc_active.support.user_warnings import ActiveWarning, DoubtfulFitWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 8
@@ -183,7 +183,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
     if not document["is_fitted"] or isinstance(subject, FirstDesign):
         return run
     # The saved run warned already.
-    with ignoring(DoubtfulEvidenceWarning):
+    with ignoring(DoubtfulFitWarning):
         fit = subject.last()
     return replace(run, fit=fit, verified=None if run.verification.is_due(len(y), run.n_start) else fit)
 

@@ -24,7 +24,7 @@ from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
-from pymc_active.support.scaling import EQUAL, Scale, fit_scale, penalties, renewed_scale
+from pymc_active.support.scaling import EQUAL, Scale, fit_scale, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -32,15 +32,9 @@ from pymc_active.support.tables import (
     read_error_bars,
     read_inputs,
     read_outputs,
-    warn_if_box_is_empty,
-    warn_if_decades,
-    warn_if_far_outside,
 )
-from pymc_active.support.user_warnings import ScaleWarning, warn_user
 
 MEANS = ("constant", "linear", "zero")
-# Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
-_FEWEST_CUT, _SHARE_CUT = 5, 0.2
 # Parameters of the mean.
 _OF_MEAN = ("mean_constant", "mean_slope")
 
@@ -68,17 +62,10 @@ class Blueprint(GPModel):
         self._data = Data(points, read_outputs(y, len(points), X), read_error_bars(y_sd, len(points), X)).copy()
         self.inputs = input_labels(X, points.shape[1], bounds)
         self.label = _label_of(y, self.inputs, *self._data[:2])
-        fills_box = bounds is not None and x_scale is None
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
-            if not warn_if_far_outside(points, *self.box, self.inputs):
-                warn_if_box_is_empty(points, *self.box, self.inputs)
-            warn_if_decades(*self.box, self.inputs, points)
-            x_scale = self._within(*self.box) if fills_box else x_scale
-            if y_scale is None:
-                y_scale = renewed_scale(self._data[1])
-                _warn_if_equal(self._data[1])
-                _warn_if_cut_off(self._data[1])
+            x_scale = self._within(*self.box) if x_scale is None else x_scale
+            y_scale = renewed_scale(self._data[1]) if y_scale is None else y_scale
         if mean is None:
             mean = "zero" if bounds is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
@@ -94,10 +81,6 @@ class Blueprint(GPModel):
         self.parameters.add("log_noise", *self.noise_prior)
         self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
         self.parameters.check_names()
-        if self.parameters.has_defaults:
-            # Bounds that scale the inputs are compared with them above.
-            scaled = self._data[0][:0] if fills_box else self.x_map(self._data[0])
-            warn_about_units(scaled, self.y_map(self._data[1]), self.scaled_inputs, bounds is None)
 
         free = set(self.parameters.free)
         if self.y_map.is_renewed and not all(self.parameters.is_normal(name) for name in self._on_y if name in free):
@@ -388,59 +371,3 @@ def _mean_basis(mean: str, X: np.ndarray) -> np.ndarray:
     """Functions (n, 0), (n, 1) or (n, 1 + D) whose combinations are the mean."""
     functions = {"zero": [], "constant": [np.ones(len(X))], "linear": [np.ones(len(X)), X]}
     return np.column_stack([np.empty((len(X), 0)), *functions[mean]])
-
-
-def _warn_if_equal(y: np.ndarray) -> None:
-    if len(y) > 1 and not np.ptp(y):
-        warn_user(
-            f"all {len(y)} values of y are {y[0]:g}, which does not tell how much y varies: until one differs, "
-            "predictions are of no use. Is it a limit of detection? Else measure where y differs, or pass "
-            "y_scale=(level, scale)",
-            ScaleWarning,
-        )
-
-
-def _warn_if_cut_off(y: np.ndarray) -> None:
-    """Warn if many values are the largest or the smallest one, no penalties, and no other value is as frequent."""
-    values, counts = np.unique(y, return_counts=True)
-    if len(values) == 1 or len(penalties(y)):
-        return
-    if values.tolist() == [0, 1] and len(y) >= _FEWEST_CUT:
-        warn_user(
-            f"all {len(y)} values of y are 0 or 1. If these stand for no and yes, a model of continuous outputs is the "
-            "wrong one: pass them to pma.probit_gp",
-            ScaleWarning,
-        )
-        return
-    for end, what in ((-1, "largest"), (0, "smallest")):
-        others = np.delete(counts, end)
-        if counts[end] >= max(_FEWEST_CUT, _SHARE_CUT * len(y)) and counts[end] >= 3 * others.max(initial=1):
-            warn_user(
-                f"{counts[end]} of {len(y)} values of y are {values[end]:g}, the {what}. If measurements end there, as "
-                "percentages and detection limits do, the model does not know it, and predicts values beyond: model a "
-                "related quantity without a limit, if there is one. If the number stands for experiments that failed, "
-                "tell NaN in its place",
-                ScaleWarning,
-            )
-
-
-def warn_about_units(X: np.ndarray, y: np.ndarray, scaled_inputs: str, lacks_bounds: bool) -> None:
-    """Warn if the default priors, which are stated for scaled data, cannot suit these scaled X and y."""
-    problems = []
-    # Priors for [0, 1] expect several lengthscales in it.
-    largest = 10 if scaled_inputs == "unit" else 100
-    for what, values, most, remedy in (
-        ("X", X, largest, f"x_scale={scaled_inputs!r}"),
-        ("y", y[:, None], 100, "y_scale='standardize'"),
-    ):
-        if len(values) < 3:
-            continue
-        size = np.abs(values).max(0)
-        # Years, pascals or counts; or values that are all tiny beside the unit of the priors.
-        strange = (size > most) | (0 < size.max() < 0.01)
-        if strange.any():
-            problems.append(f"{remedy} ({what} reaches {size.max():.3g})")
-    if problems:
-        message = "the default priors assume data of roughly unit scale, centred near zero; these are not. Pass "
-        message += "bounds=[(low, high), ...] of where you will measure, or " if lacks_bounds else ""
-        warn_user(message + " and ".join(problems) + ", or your own priors", ScaleWarning)

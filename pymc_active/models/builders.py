@@ -13,7 +13,6 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
 from pymc_active.kernels.radial import PROFILES
 from pymc_active.kernels.stationary import Stationary
-from pymc_active.models.advice import advise
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
@@ -23,7 +22,6 @@ from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, read_numbers
-from pymc_active.support.user_warnings import ConfoundedInputsWarning, ScaleWarning, ignoring
 
 
 def ard_gp(
@@ -86,14 +84,6 @@ def ard_gp(
         If X, y, y_sd or a prior is neither of these types; for shapes that do not match, missing values, negative
         ``y_sd`` and unknown names; and if y is a column of X by name and value.
 
-    Warns
-    -----
-    ScaleWarning
-        If default priors are used and the scaled data are far from unit scale; if a prior of yours is far off on them,
-        and would suit if it were meant in your units; if rows have a value such as -999, which stands for none.
-    ConfoundedInputsWarning
-        If one of several inputs is a linear function of y.
-
     Examples
     --------
     >>> import numpy as np
@@ -103,7 +93,7 @@ def ard_gp(
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    return advise(_ARD(X, y, kernel, **common))
+    return _ARD(X, y, kernel, **common)
 
 
 class _OneKernel(Blueprint):
@@ -211,7 +201,7 @@ def embedding_gp(
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    return advise(_Embedding(X, y, kernel, n_components, prior_scale, **common))
+    return _Embedding(X, y, kernel, n_components, prior_scale, **common)
 
 
 class _Embedding(_OneKernel):
@@ -287,9 +277,7 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray, y_sd: np.ndarr
     if builder not in _BUILDERS:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
     columns, keywords = read_recipe(recipe)
-    # The user was warned when the model was made first.
-    with ignoring(ScaleWarning, ConfoundedInputsWarning):
-        gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, y_sd=y_sd, **keywords)
+    gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, y_sd=y_sd, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:
         low, high = np.array(recipe["box"], float).reshape(2, len(columns))

@@ -22,17 +22,15 @@ from pymc_active.kernels.cov import STATIONARY, Constant
 from pymc_active.kernels.cov import Step as StepCovariance
 from pymc_active.kernels.expressions import BASE_KERNELS, Base, Expression, Sum, base_kernels, numbered, parse
 from pymc_active.kernels.node import Node
-from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic, highest_frequency
+from pymc_active.kernels.periodic import Periodic, ZeroMeanPeriodic
 from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.kernels.step import Step
-from pymc_active.models.advice import advise
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, name_of_input, read_numbers
-from pymc_active.support.user_warnings import PeriodWarning, warn_user
 
 # Priors of the toolbox of Malkomes & Garnett, (mean, sd), for inputs in [0, 1] and standardised y.
 _COMPOSITE_PRIORS = {
@@ -52,10 +50,6 @@ _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0
 _SLOPE_PRIOR = (np.log(1.4), 1.0)
 # Of the log of a period that the user knows: one percent, which leaves room for a season that drifts.
 KNOWN_PERIOD_SD = 0.01
-# Fewer points show no season anyway; so many cycles are not looked at.
-_FEW, _CYCLES = 8, 500
-# So many points tell whether they lie on a lattice.
-_ENOUGH = 1000
 _STATIONARY_NAMES = {"SE": "ExpQuad", "MAT12": "Matern12", "MAT32": "Matern32", "MAT52": "Matern52"}
 _LINES = ("LIN", "LIN0")
 type Period = float | Sequence[Any] | Mapping[Any, float | Sequence[float]] | None
@@ -136,12 +130,6 @@ def composite_gp(
         that X does not have; for periods that are not positive, or that ``priors`` set too, and for
         several seasons of an input and another number of PER and PER0 of it.
 
-    Warns
-    -----
-    PeriodWarning, ScaleWarning
-        If a known period is longer than all data (or the box), or shorter than two steps between them, or if no PER of
-        the kernel has it; and as :func:`ard_gp`.
-
     Examples
     --------
     >>> import numpy as np
@@ -151,12 +139,20 @@ def composite_gp(
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    made = _Composite(X, y, parse(expression), period=period, **common)
-    _check_periods(made)
-    return advise(made)
+    made = Composite(X, y, parse(expression), period=period, **common)
+    for k, periods in enumerate(known_periods(period, made.inputs)):
+        if (n_parts := made.n_periodic(k)) != len(periods) > 1:
+            parts = " + ".join(["PER" if made.n_inputs == 1 else f"PER[{k}]"] * len(periods))
+            raise ValueError(
+                f"period has {len(periods)} seasons of {name_of_input(made.inputs[k])}, which need {len(periods)} "
+                f"parts of the kernel, as in {parts}; got {made.expression}, with {n_parts}"
+            )
+    return made
 
 
-class _Composite(Blueprint):
+class Composite(Blueprint):
+    """The model of a kernel expression."""
+
     builder = "composite_gp"
     scaled_inputs = "unit"
     # Half as wide, [0, 1] has slopes twice as large as [-1, 1].
@@ -195,7 +191,7 @@ class _Composite(Blueprint):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
         scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map, "y_sd": y_sd}
         scales |= {"mean": self.mean, "priors": priors, "period": self.period}
-        other = _Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
+        other = Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
         other.box, other.label = self.box, self.label
         return other
 
@@ -348,39 +344,6 @@ def known_periods(period: Any, inputs: list) -> list[list[float]]:
     if not all(0 < number < np.inf for one in numbers for number in one):
         raise ValueError(f"period must be positive, in the units of X; got {period!r}")
     return numbers
-
-
-def _check_periods(source: _Composite) -> None:
-    """Refuse more or fewer seasons than parts of the kernel, and warn of known periods that the data cannot show."""
-    X, box = source.data[0], source.box
-    for k, periods in enumerate(known_periods(source.period, source.inputs)):
-        n_parts = source.n_periodic(k)
-        label, wanted = name_of_input(source.inputs[k]), "PER" if source.n_inputs == 1 else f"PER[{k}]"
-        if n_parts != len(periods) > 1:
-            raise ValueError(
-                f"period has {len(periods)} seasons of {label}, which need {len(periods)} parts of the kernel, as in "
-                f"{' + '.join([wanted] * len(periods))}; got {source.expression}, with {n_parts}"
-            )
-        if periods and not n_parts:
-            warn_user(
-                f"period={periods[0]:g} has no effect on {source.expression}: it is that of PER and PER0, so add one, "
-                f"as in {source.expression} + {wanted}",
-                PeriodWarning,
-            )
-            continue
-        x = np.unique(X[:, k])
-        for period in periods if len(x) >= _FEW else []:
-            span, step = (np.ptp(x) if box is None else box[1][k] - box[0][k]), np.diff(x).min()
-            # Rounding of dates makes some steps a little shorter. Uneven points show shorter periods than a lattice.
-            is_told = period > 1.9 * step or (
-                _CYCLES * period > np.ptp(x) and highest_frequency(x[:_ENOUGH], 1 / period) >= 1 / period
-            )
-            if not is_told or period > 1.1 * span:
-                warn_user(
-                    f"period={period:g} is in the units of {label}, which spans {span:.3g} in steps of {step:.3g} and "
-                    "more: no repetition can be seen. If it is in other units, give it in these",
-                    PeriodWarning,
-                )
 
 
 def _first_factors(tree: Expression, names: Iterator[str]) -> list[str]:

@@ -12,14 +12,13 @@ import numpy as np
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
+from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
-from pymc_active.particles.outliers import warn_of_outlier, warn_of_repeats
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
-from pymc_active.particles.periods import warn_of_period
-from pymc_active.particles.power_map import offer_output_map
+from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
@@ -27,10 +26,9 @@ from pymc_active.support.arguments import check_executor
 from pymc_active.support.options import count
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
-    OutlierWarning,
-    OutputScaleWarning,
-    PointsLeftOutWarning,
+    RunWarning,
     ignoring,
+    warn_if,
     warn_user,
 )
 
@@ -105,18 +103,11 @@ def fit(
     DoubtfulFitWarning
         As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
         modes.
-    OutlierWarning
-        If a measurement is far from what all others predict, of more than two for each parameter; not with
-        ``max_points``.
-    EvaluationWarning
-        If rows repeat others to the last digit, as if they were entered twice.
-    OutputScaleWarning
-        If an :class:`OutputMap` makes y more probable by over 12 nats, as of values over orders of magnitude; not by
-        ``method="laplace"``.
-    PeriodWarning
-        If the data contradict a known ``period``: another one suits them better by over seven nats, or the posterior is
-        four percent away.
-    PointsLeftOutWarning
+    DataWarning
+        If data, scales and priors do not suit each other, as numbers in other units, an input over decades, codes for
+        missing values, rows that came twice, a limit of detection; and if an :class:`OutputMap` makes y more probable
+        by over 12 nats, as of values over orders of magnitude. :func:`advise` looks closer.
+    RunWarning
         If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
     Examples
@@ -138,25 +129,21 @@ def fit(
         some |= {"executor": executor, "compile_kwargs": compile_kwargs}
         data = gpm.data.rows(informative_rows(gpm, max_points, rng))
         # Its rows would be those of the points taken.
-        with holding(gpm, data), ignoring(OutlierWarning, OutputScaleWarning):
+        with holding(gpm, data):
             found = fit(gpm, random_seed=rng, **some)
         found = replace(found, n_left_out=len(gpm.y) - max_points)
         warn_of_points_left_out(found)
-        offer_output_map(found)
         return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
-    warn_of_repeats(gpm)
+    warn_of_data(gpm)
     if method == "laplace":
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs
         )
     found = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
-    warn_of_period(found)
-    # A slip would call for a map, too.
-    if not warn_of_outlier(found):
-        offer_output_map(found)
+    warn_if(output_map_advice(found))
     return found
 
 
@@ -172,7 +159,7 @@ def warn_of_points_left_out(fit: Fit) -> bool:
         warn_user(
             f"the fit and its predictions use {used} of {used + left_out} points, those that tell most about the "
             "function: with all points it would be more accurate (raise max_points)",
-            PointsLeftOutWarning,
+            RunWarning,
         )
     return left_out > 0
 

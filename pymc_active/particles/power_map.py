@@ -14,7 +14,6 @@ from pymc_active.inference.fit import Fit
 from pymc_active.support.scaling import penalties, spread
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
-from pymc_active.support.user_warnings import OutputScaleWarning, warn_user
 
 KINDS = ("log", "yeo-johnson")
 # Nats. By chance 5 would do, but points that a learner chose are no fair sample of a function with a single hill: of 27
@@ -118,35 +117,30 @@ def _far_from_others(y: np.ndarray) -> int | None:
     return int(np.argmax(away)) if first > _FAR * np.median(away) and second <= first / 2 else None
 
 
-def offer_output_map(fit: Fit) -> bool:
-    """Warn if the data of a fit to standardised y call for a map, or hold penalties; whether they do."""
+def output_map_advice(fit: Fit) -> str | None:
+    """What the outputs of a fit to standardised y call for: a map, or to be told as failures."""
     if not fit.gpm.y_map.is_renewed:
-        return False
+        return None
     # All data, since the fit may use some of them only.
     y = fit.gpm.y
-    failed = penalties(y)
-    if len(failed):
-        warn_user(
-            f"{len(failed)} values of y are {y[failed[0]]:.6g}, far from all others. If they stand for "
-            "experiments that failed, tell NaN in their place, so that the model learns where experiments fail: as "
-            "numbers they hide what happens elsewhere, and the recommended point may be worse than a measured one",
-            OutputScaleWarning,
+    if len(failed := penalties(y)):
+        return (
+            f"{len(failed)} values of y are {y[failed[0]]:.6g}, far from all others. If they stand for experiments "
+            "that failed, tell NaN in their place, so that the model learns where experiments fail: as numbers they "
+            "hide what happens elsewhere, and the recommended point may be worse than a measured one"
         )
-        return True
     if len(fit.y) < _FEWEST:
-        return False
-    found = PowerMap.of_fit(fit)
-    if (found.gain or 0.0) <= _LARGE_GAIN:
-        return False
-    power = f"yeo-johnson, power {found.power:.2g}; 1 changes nothing, 0 is like a logarithm"
-    what = "log" if found.kind == "log" else power
+        return None
+    best = PowerMap.of_fit(fit)
+    if (best.gain or 0.0) <= _LARGE_GAIN:
+        return None
+    power = f"yeo-johnson, power {best.power:.2g}; 1 changes nothing, 0 is like a logarithm"
+    which = "log" if best.kind == "log" else power
     row = _far_from_others(y)
     slip = "is far from all other values. If it is a slip, correct it; if it stands for a failed experiment, tell NaN. "
-    warn_user(
+    return (
         ("a map" if row is None else f"y[{row}] = {y[row]:.6g} {slip}If neither, a map")
-        + f" of the outputs ({what}) makes them {found.gain:.0f} nats more probable, so intervals of a model of y "
-        "itself are too wide in places and too narrow in others. Make output_map = OutputMap.of(fit), model "
-        "and tell output_map(y), and predict by output_map.predict(fit, X)",
-        OutputScaleWarning,
+        + f" of the outputs ({which}) makes them {best.gain:.0f} nats more probable, "
+        "so intervals of a model of y itself are too wide in places and too narrow in others. Make output_map = "
+        "OutputMap.of(fit), model and tell output_map(y), and predict by output_map.predict(fit, X)"
     )
-    return True

@@ -22,7 +22,7 @@ from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
-from pymc_active.support.user_warnings import DoubtfulEvidenceWarning, warn_user
+from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
@@ -77,7 +77,7 @@ def model_posterior(
 
     Warns
     -----
-    DoubtfulEvidenceWarning
+    DoubtfulFitWarning
         If an evidence is not finite (that model gets probability 0), the most probable model's fit is doubtful, or the
         sampled evidence of a model above probability 0.001 has a Pareto k above 0.7 or under 100 effective draws.
 
@@ -166,7 +166,7 @@ def _warn(probability: xr.DataArray, members: Sequence[Fit]) -> None:
                 "effective draws): take more draws, or search longer for the modes (n_restarts)"
             )
     if problems:
-        warn_user("; ".join(problems), DoubtfulEvidenceWarning)
+        warn_user("; ".join(problems), DoubtfulFitWarning)
 
 
 def _read_fits(fits: Any) -> tuple[list, list[Fit]]:

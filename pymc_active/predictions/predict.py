@@ -12,14 +12,15 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
+from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.aliases import warn_of_aliases
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities, warn_if_far_outside
+from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import warn_if
 
 # Members times points of a block.
 _BLOCK = 5_000_000
@@ -80,10 +81,8 @@ def predict(
 
     Warns
     -----
-    ScaleWarning
+    DataWarning
         If points lie far outside the ``bounds`` of the model.
-    PeriodWarning
-        If predictions depend on a period that data in equal steps cannot tell from a longer one.
 
     Examples
     --------
@@ -99,8 +98,7 @@ def predict(
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
     if ensemble.gpm.box is not None:
         lost = "there the model knows no more than its prior"
-        warn_if_far_outside(points, *ensemble.gpm.box, ensemble.gpm.inputs, "X_new", lost, may_all_be=True)
-    warn_of_aliases(ensemble, points)
+        warn_if(far_outside(points, *ensemble.gpm.box, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)

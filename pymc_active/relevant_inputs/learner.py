@@ -20,7 +20,7 @@ from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import LARGEST, read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import EvaluationWarning, warn_user
+from pymc_active.support.user_warnings import RunWarning, warn_user
 
 _REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
 # Points are the same if they differ by less, in every input and as a part of its interval: they went through a file or
@@ -279,7 +279,7 @@ class HDSLearner(Summarized):
         ----------
         x : array_like, shape (k, D) or (D,)
             Points asked for, in any order, to within 1e-6 of every input's interval. Other points, unless told before,
-            are only data for :meth:`HDSResult.to_model`; the first while others are pending is an EvaluationWarning.
+            are only data for :meth:`HDSResult.to_model`; the first while others are pending is an RunWarning.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         asked : array_like, shape (k, D) or (D,), optional
@@ -310,7 +310,7 @@ class HDSLearner(Summarized):
             warn_user(
                 f"{answered.count(None)} of the point(s) told were not asked for, while {len(waiting)} others "
                 "are pending: they enter no test. If they answer pending points, pass those as asked=",
-                EvaluationWarning,
+                RunWarning,
             )
         # Told once more, they would pass for repeats without noise.
         known = {(told.point.tobytes(), told.y) for told in log.told} if None in answered else set()
@@ -385,7 +385,7 @@ class HDSLearner(Summarized):
             warn_user(
                 f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place. Inputs that "
                 "only decide whether f fails are not looked for: a search of lambda X: numpy.isnan(f(X)) finds them",
-                EvaluationWarning,
+                RunWarning,
             )
 
     def save(self, path: str | os.PathLike) -> None:

@@ -15,7 +15,7 @@ from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.relevant_inputs.scales import scales_of_model
 from pymc_active.relevant_inputs.settings import SCALES
 from pymc_active.support.options import count
-from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
+from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 
 def hds(
@@ -52,7 +52,7 @@ def hds(
 
     Warns
     -----
-    DoubtfulSearchWarning, EvaluationWarning
+    DoubtfulFitWarning, RunWarning
         If the budget ended first, or inputs not found change f, or a test has contradicted itself, or there is more
         noise than assumed, or f was the same everywhere; if f returned NaN somewhere.
 
@@ -78,5 +78,5 @@ def hds(
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:
-        warn_user(result.doubt, DoubtfulSearchWarning)
+        warn_user(result.doubt, DoubtfulFitWarning)
     return result

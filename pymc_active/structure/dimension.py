@@ -18,7 +18,6 @@ from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import (
     ActiveWarning,
-    DoubtfulEvidenceWarning,
     DoubtfulFitWarning,
     ignoring,
     warn_user,
@@ -85,7 +84,7 @@ def embedding_dimension(
 
     Warns
     -----
-    DoubtfulEvidenceWarning
+    DoubtfulFitWarning
         If the fit of the most probable number is doubtful, or the evidence of a candidate with a probability above
         0.001 is so poor that another number may be the most probable. Doubts about the other fits are in
         ``fits[d].diagnostics["warnings"]``.
@@ -144,6 +143,6 @@ def embedding_dimension(
         warn_user(
             f"the standard error of the evidence of d = {which} is {errors} nats, as few particles are left of those "
             "that were drawn: compare it by pma.fit(gpm, n_particles=1024)",
-            DoubtfulEvidenceWarning,
+            DoubtfulFitWarning,
         )
     return EmbeddingDimension(fits, table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
@@ -21,9 +20,8 @@ from pymc_active.kernels.expressions import (
     grid,
 )
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.models.advice import warn_of_data
 from pymc_active.models.composite import composite_gp, known_periods
-from pymc_active.particles.periods import warn_of_period
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.output_map import OutputMap
 from pymc_active.predictions.predict import predict
@@ -41,12 +39,9 @@ from pymc_active.support.tables import (
     read_outputs,
 )
 from pymc_active.support.user_warnings import (
-    DoubtfulEvidenceWarning,
+    DataWarning,
     DoubtfulFitWarning,
-    OutputScaleWarning,
-    PeriodWarning,
     SamplingWarning,
-    ScaleWarning,
     ignoring,
     warn_user,
 )
@@ -117,7 +112,7 @@ class StructureSearch(Summarized):
         scores, labels = scores_of(self.table), self.table.model.to_numpy()
         kept = [str(labels[i]) for k, i in enumerate(order[:MOST]) if k < 2 or scores[i] > scores[order[0]] - FAR]
         prior = np.exp(self.table.log_prior.to_series())
-        with ignoring(DoubtfulEvidenceWarning, SamplingWarning):
+        with ignoring(DoubtfulFitWarning, SamplingWarning):
             return ModelAverage(
                 {label: self.fits[label] for label in kept},
                 prior={label: float(prior[label]) for label in kept},
@@ -217,14 +212,11 @@ def compositional_kernel_search(
         If a doubtful fit (not converged, or directions without curvature) would be the best, or is, since all within
         ten nats of it are doubtful, as of data without noise; or if the search was interrupted; then everything fitted
         before is returned.
-    PeriodWarning, ScaleWarning
-        If the data cannot show the known ``period`` or contradict it, or if another season besides makes the best
-        kernel of a series more probable by over five nats (not with a budget); if the data fill less than 2 % of
-        ``bounds``.
-    OutputScaleWarning
-        If the search goes on with the logarithm of positive y, since that is more probable by over five nats after
-        three levels of both (with more than 300 points, by RQ alone), as where changes multiply. Not with fewer than
-        ten points, or with a budget. To keep to y, pass ``y - y.mean()``.
+    DataWarning
+        If the data cannot show the known ``period``, or fill less than 2 % of ``bounds``; or if the search goes on with
+        the logarithm of positive y, since that is more probable by over five nats after three levels of both (with more
+        than 300 points, by RQ alone), as where changes multiply. Not with fewer than ten points, or with a budget. To
+        keep to y, pass ``y - y.mean()``.
 
     Notes
     -----
@@ -277,8 +269,8 @@ def compositional_kernel_search(
         raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
     if any(len(known) > 1 for known in known_periods(period, input_labels(X, n_inputs))):
         raise ValueError(f"a search takes one known period for an input; got {period!r}: leave out the longer ones")
-    # Warns of periods, bounds, data and priors that do not suit each other.
-    composite_gp(X, y, reduce(add, base), **models)  # type: ignore[arg-type]
+    # Periods, bounds, data and priors that do not suit each other.
+    warn_of_data(composite_gp(X, y, reduce(add, base), **models))  # type: ignore[arg-type]
     if bounds is not None:
         _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
@@ -341,13 +333,8 @@ def compositional_kernel_search(
     chosen = result(of_y) if of_log is None else result(of_log, is_of_logarithm=True)
     found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
     _warn(chosen, "" if of_log is None else " for the logarithm of y")
-    if period is not None and n_inputs == 1 and budget is None and not stopped:
-        # The search is complete, whoever interrupts this.
-        with ignoring(DoubtfulFitWarning), suppress(KeyboardInterrupt):
-            [known] = known_periods(period, input_labels(X, 1))
-            _offer_another_season(chosen, (of_log or of_y).search, *known or [np.inf])
     if advice:
-        warn_user(advice, OutputScaleWarning)
+        warn_user(advice, DataWarning)
     return found
 
 
@@ -364,31 +351,8 @@ def _warn_of_a_sliver(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
         warn_user(
             f"the data fill {share[k]:.2%} of the bounds, {low[k]:g} to {high[k]:g}, and the priors expect changes on "
             "the scale of the bounds: give bounds near the data, or leave them out",
-            ScaleWarning,
+            DataWarning,
         )
-
-
-def _offer_another_season(result: StructureSearch, search: FittedKernels, known: float) -> None:
-    """Warn if the data contradict the known period, or if one more season makes the best kernel more probable."""
-    best, keywords = result.best, {**search.fit_keywords, "population": 0, "errors": "warn"}
-    before = best.gpm.expression
-    assert before is not None
-    free = composite_gp(search.X, search.y, before + "PER", **{**search.model_keywords, "period": None})
-    for fit in fit_laplace_models({"": free}, start={"": best}, **keywords).values():
-        cost = search.log_prior(str(before)) - search.log_prior(str(before + "PER"))
-        gain = fit.evidence.value - best.evidence.value - cost
-        periods = [float(value) for name, value in fit.constrained_point.items() if name.startswith("period_")]
-        # A longer one is a trend, and a shorter one than two distances of the points may be an alias.
-        span, n = np.ptp(best.X), len(best.y)
-        others = [one for one in periods if abs(np.log(one / known)) > 0.05 and 2 * span / (n - 1) < one < span / 2]
-        if gain > _LARGE_GAIN and others:
-            warn_user(
-                f"kernel search: a season of period {others[0]:.4g} besides makes {before} {gain:.0f} nats more "
-                f"probable, but all seasons have the period {known:g} that was given: search without period",
-                PeriodWarning,
-            )
-            return
-    warn_of_period(best)
 
 
 def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:

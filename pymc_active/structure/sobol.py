@@ -20,7 +20,7 @@ from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import spread
 from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_inputs
-from pymc_active.support.user_warnings import ConfoundedInputsWarning, warn_user
+from pymc_active.support.user_warnings import DataWarning, warn_user
 
 # Draws of the hyperparameters, which share the functions evenly.
 _HYPERPARAMETERS = 64
@@ -93,7 +93,7 @@ def sobol_indices(
 
     Warns
     -----
-    ConfoundedInputsWarning
+    DataWarning
         If the inputs of the data do not vary separately, as those of spectra or mixtures: then the shares of single
         inputs come from the prior.
 
@@ -195,7 +195,7 @@ def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
             "the variance each of them explains comes from the prior of the model, and intervals do not show this. "
             "Measure points that vary them separately, such as pma.active.latin_hypercube(bounds, n=...), or ask for "
             "combinations: pma.subspace_angles of an embedding",
-            ConfoundedInputsWarning,
+            DataWarning,
         )
         return
     if (involved := dependent_inputs(X)).size:
@@ -205,7 +205,7 @@ def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
             "up to one, so how much of the variance each of them explains comes from the prior of the model, and "
             "intervals do not show this. Leave one of them out of the model, such as a solvent, or one column of a "
             "category",
-            ConfoundedInputsWarning,
+            DataWarning,
         )
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.support.locks import locked
-from pymc_active.support.user_warnings import ExecutionWarning, warn_user
+from pymc_active.support.user_warnings import RunWarning, warn_user
 
 _GENERATORS = {
     kind.__name__: kind
@@ -103,7 +103,7 @@ def write(
 
 
 def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
-    """Read a file of this kind and version into memory; an ExecutionWarning if other versions of packages wrote it.
+    """Read a file of this kind and version into memory; an RunWarning if other versions of packages wrote it.
 
     A missing file is a FileNotFoundError; another kind or version, or a damaged file, a ValueError.
     """
@@ -171,7 +171,7 @@ def _warn_of_versions(path: Path, header: Mapping[Any, Any]) -> None:
     if other:
         then, here = (", ".join(f"{name} {versions[name]}" for name in other) for versions in (written, now))
         effect = "Everything told is there, but what is asked next may differ from what would have been asked then"
-        warn_user(f"{path.name} was written with {then}; this is {here}. {effect}", ExecutionWarning)
+        warn_user(f"{path.name} was written with {then}; this is {here}. {effect}", RunWarning)
 
 
 def _foreign(path: Path, header: Mapping[Any, Any], kind: str, format_version: int) -> str | None:

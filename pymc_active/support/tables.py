@@ -12,24 +12,12 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.user_warnings import InputScaleWarning, ScaleWarning, warn_user
 
 Bounds = Sequence[tuple[float, float]] | Mapping[Any, tuple[float, float]]
 # A name of a column that is a number, of no more digits than a float has.
 _PLAIN_NUMBER = re.compile(r"-?(?=[\d.]{1,15}$)\d+(\.\d+)?")
 # Numbers beyond this have squares that are infinite.
 LARGEST = 1e150
-# Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
-# data, relative to the larger range of the two, that is more than going on from the data.
-_FAR, _APART = 1.0, 0.5
-# As many different points tell that all lie outside; by more than a part of the width.
-_SEVERAL, _BESIDE = 3, 0.1
-# Part of the bounds of an input that data hardly fill.
-_EMPTY = 1e-3
-# Decades between positive bounds from which an input most likely acts by its logarithm.
-_DECADES = 3.0
-# Share of a range in which most points of an input lie that is spread evenly in its logarithm.
-_LOW = 0.1
 
 
 def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Sequence | None = None) -> np.ndarray:
@@ -275,104 +263,6 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
             advice += "fix an input for a question, give its range here and use learner.ask(fixed={...})"
         raise ValueError(f"bounds must be {expected}; those of {which} are {ends}{advice}")
     return box[:, 0], box[:, 1]
-
-
-def warn_if_decades(low: np.ndarray, high: np.ndarray, inputs: Sequence, X: np.ndarray) -> None:
-    """Warn of an input that spans decades: nearly all of its range is the last one.
-
-    Either its lower bound was chosen, a round number, or most of the points X (n, D) lie near it. The smallest of many
-    evenly spread points, as of a pool, may be near zero as well.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        decades = np.where(low > 0, np.log10(high / low), 0.0)
-    is_round = np.array([float(f"{end:.2g}") == end for end in low])
-    is_low = np.median(X, axis=0) < low + _LOW * (high - low) if len(X) > 2 else np.zeros(len(low), bool)
-    if (wide := np.flatnonzero((decades >= _DECADES) & (is_round | is_low))).size:
-        k, names = int(wide[0]), " and ".join(name_of_input(inputs[k]) for k in wide.tolist())
-        warn_user(
-            f"{names}: from {low[k]:g} to {high[k]:g} are {decades[k]:.2g} decades, but equal steps of an input count "
-            f"alike, and nine tenths of this range lies beyond {high[k] / 10:g}. If ratios matter, as with doses and "
-            f"rates, pass log10 of the input in X, and ({np.log10(low[k]):.3g}, {np.log10(high[k]):.3g}) as its bounds",
-            InputScaleWarning,
-        )
-
-
-def warn_if_far_outside(
-    X: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    inputs: Sequence,
-    what: str = "X",
-    result: str = "the model learns from it",
-    *,
-    may_all_be: bool = False,
-    labels: Sequence | None = None,
-) -> bool:
-    """Warn of a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely.
-
-    Unless they ``may_all_be`` outside, also of three or more different points of which none lies near the range of an
-    input. ``labels`` are what rows are called, by default 0, 1, ... Returns whether it has warned.
-    """
-    away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
-    all_outside = not may_all_be and bool((away > _BESIDE).all(0).any()) and len(np.unique(X, axis=0)) >= _SEVERAL
-    if warns := all_outside or bool(away.max(initial=0.0) > _FAR):
-        k = int(np.argmax(away.min(0) if all_outside else away.max(0)))
-        row, least = int(np.argmax(away[:, k])), _BESIDE if all_outside else _FAR
-        name, n_far = name_of_input(inputs[k]), int((away[:, k] > least).sum())
-        first, last, x = (coordinate(value, high[k] - low[k]) for value in (low[k], high[k], X[row, k]))
-        where = f"{'far ' if away[row, k] > _FAR else ''}outside {first} to {last}, where measurements are made"
-        if n_far == 1:
-            found = f"row {row if labels is None else labels[row]} of {what} has {name} = {x}, {where}"
-            remedy = f"if it is a slip, correct it, since {result}"
-        else:
-            found = f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}"
-            remedy = "give both in the same unit, and columns in the same order"
-        warn_user(f"{found}: {remedy}", ScaleWarning)
-    return warns
-
-
-def warn_if_box_is_empty(X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence) -> None:
-    """Warn if all points (n, D) lie within a thousandth of the bounds of an input, without being equal there."""
-    share = np.ptp(X, axis=0) / (high - low)
-    tiny = np.flatnonzero((share > 0) & (share < _EMPTY))
-    if len(X) < 3 or not tiny.size:
-        return
-    k, remedy = int(tiny[0]), "give both in the same unit"
-    # Of two inputs, corners (x, y) of a map look like pairs (low, high).
-    if len(low) == 2 and (np.diff([low, high]) > 0).all():
-        ends = np.array([low, high])
-        if ((ends[:, 0] <= X) & (ends[:, 1] >= X)).all():
-            remedy = "bounds are a pair (low, high) for each input, not two corners: write list(zip(*corners))"
-    first, last = X[:, k].min(), X[:, k].max()
-    warn_user(
-        f"all {len(X)} points have {name_of_input(inputs[k])} from {first:.12g} to {last:.12g}, within {share[k]:.1g} "
-        f"of its bounds, {low[k]:.12g} to {high[k]:.12g}: {remedy}",
-        ScaleWarning,
-    )
-
-
-def warn_if_apart(limits: tuple[np.ndarray, np.ndarray], X: np.ndarray, box: Any, inputs: Sequence) -> bool:
-    """Warn if the candidates, between two ``limits`` (D,), are elsewhere than the data X (n, D) and the model's box.
-
-    In other units, most likely, or in another order. Without a box, going on from the data is no mistake. Returns
-    whether it has warned.
-    """
-    X = X if box is None else np.concatenate([X, np.stack(box)])
-    (low, high), first, last = limits, X.min(0), X.max(0)
-    gap = np.maximum(low - last, first - high) / np.maximum(high - low, last - first).clip(min=1e-300)
-    if len(X) < 2 or not (gap > (_APART if box is None else 0.0)).any():
-        return False
-    k = int(np.argmax(gap))
-    here, there = (
-        f"from {coordinate(a[k], b[k] - a[k])} to {coordinate(b[k], b[k] - a[k])}"
-        for a, b in ((low, high), (first, last))
-    )
-    warn_user(
-        f"the candidates have {name_of_input(inputs[k])} {here}, the {'data' if box is None else 'data and bounds'} of "
-        f"the model {there}: give both in the same unit, and inputs in the same order",
-        ScaleWarning,
-    )
-    return True
 
 
 def name_of_input(label: Any) -> str:

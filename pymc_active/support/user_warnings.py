@@ -23,69 +23,32 @@ class ActiveWarning(UserWarning):
 
 
 class DoubtfulFitWarning(ActiveWarning):
-    """An approximation of the posterior may be wrong."""
-
-
-class DoubtfulEvidenceWarning(ActiveWarning):
-    """Posterior probabilities of models rest on an evidence that may be wrong."""
-
-
-class ModelLeftOutWarning(ActiveWarning):
-    """One of several models could not be fitted and is left out."""
-
-
-class PointsLeftOutWarning(ActiveWarning):
-    """A fit uses some of the data only, as ``max_points`` asks."""
+    """A posterior, an evidence or a search may be wrong."""
 
 
 class SamplingWarning(ActiveWarning):
     """Too few draws, or draws that mix poorly, make a result imprecise."""
 
 
-class ScaleWarning(ActiveWarning):
-    """Data or candidates are not on the scale that the priors assume."""
+class DataWarning(ActiveWarning):
+    """Data, priors or candidates are not what they seem: other units, a slip, a limit, inputs that vary together."""
 
 
-class InputScaleWarning(ActiveWarning):
-    """An input spans decades, and most likely acts by its logarithm."""
-
-
-class ConfoundedInputsWarning(ActiveWarning):
-    """The inputs of the data vary together, so that what a single one does is not known."""
-
-
-class OutlierWarning(ActiveWarning):
-    """A measurement is far from what all others predict."""
-
-
-class OutputScaleWarning(ActiveWarning):
-    """The outputs call for an OutputMap, such as a logarithm."""
-
-
-class PeriodWarning(ActiveWarning):
-    """A period that was said to be known does not suit the data, or these cannot tell it from another one."""
-
-
-class RecommendationWarning(ActiveWarning):
-    """A recommended point was not measured, and is predicted to be far better than anything that was."""
-
-
-class DoubtfulSearchWarning(ActiveWarning):
-    """A search for relevant inputs found a contradiction to its assumptions."""
-
-
-class EvaluationWarning(ActiveWarning):
-    """The evaluated function failed at some points, or returned values for points that were not asked for."""
-
-
-class ExecutionWarning(ActiveWarning):
-    """A worker process died, or a file comes from other versions; the result is still valid."""
+class RunWarning(ActiveWarning):
+    """A run goes on without something: an answer, some points, a model, a worker process, a file of this version."""
 
 
 def warn_user(message: str, category: type[ActiveWarning]) -> None:
     """Warn, attributed to the innermost caller outside the package."""
     if not issubclass(category, _ignored.get()):
         warnings.warn(message, category, skip_file_prefixes=(_PACKAGE,))
+
+
+def warn_if(text: str | None, category: type[ActiveWarning] = DataWarning) -> bool:
+    """Warn if there is something to say; whether there was."""
+    if text:
+        warn_user(text, category)
+    return bool(text)
 
 
 @contextmanager

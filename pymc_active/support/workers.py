@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakSet
 
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import ExecutionWarning, warn_user
+from pymc_active.support.user_warnings import RunWarning, warn_user
 
 # Broken executors that were reported: a learner meets the same one at every fit.
 _told: WeakSet[Executor] = WeakSet()
@@ -18,7 +18,7 @@ class Call[Result]:
     """One call in another process or thread, of a function without side effects.
 
     If the executor is broken, say because a worker was killed, or shut down, it is made here, with one
-    ExecutionWarning.
+    RunWarning.
     """
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
@@ -76,4 +76,4 @@ def _tell(executor: Executor, error: RuntimeError) -> None:
     what = "is broken: a worker was killed or did not start" if isinstance(error, BrokenExecutor) else "is shut down"
     problem = f"the {type(executor).__name__} {what} ({str(error).rstrip('.')})"
     effect = "The work is done in this process, slower and with the same result"
-    warn_user(f"{problem}. {effect}. Pass a new executor, or set learner.executor", ExecutionWarning)
+    warn_user(f"{problem}. {effect}. Pass a new executor, or set learner.executor", RunWarning)
