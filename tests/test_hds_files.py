@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_active.hds import EvaluationError, HDSLearner, HDSResult
-from pymc_active.relevant_inputs.log import FORMAT_VERSION, KIND
+from pymc_active.hds import HDSLearner, HDSResult
+from pymc_active.relevant_inputs.learner import FORMAT_VERSION, KIND
 from pymc_active.support import files
 
 SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
@@ -39,30 +39,20 @@ def loaded(learner, path):
     return HDSLearner.load(path)
 
 
-def copies(learner, tmp_path):
-    return loaded(learner, tmp_path / "search.nc"), deepcopy(learner), pickle.loads(pickle.dumps(learner))
-
-
 @pytest.mark.parametrize("keywords", SEARCHES.values(), ids=SEARCHES)
 @pytest.mark.parametrize("n", [0, 30])
 def test_a_loaded_search_asks_the_same_bit_for_bit(keywords, n, tmp_path):
     learner = HDSLearner(30, random_seed=3, **keywords)
     ask_and_tell(learner, n)
     waiting = learner.ask(2)
-    with pytest.warns(UserWarning, match="not asked for"):
-        learner.tell(np.zeros(30), 1.0)
-    others = copies(learner, tmp_path)
-    for one in others:
-        assert np.array_equal(one.pending, waiting)
-    for one in (learner, *others):
-        one.tell(waiting[::-1], two(waiting)[::-1])
+    others = loaded(learner, tmp_path / "search.nc"), deepcopy(learner), pickle.loads(pickle.dumps(learner))
     asked = ask_and_tell(learner, 100)
     for one in others:
+        assert np.array_equal(one.pending, waiting)
         assert np.array_equal(asked, ask_and_tell(one, 100))
-        assert one.recommend() == learner.recommend()
-        first, second = HDSResult(one), HDSResult(learner)
-        assert first.tree_table().equals(second.tree_table())
-        assert all(np.array_equal(*pair) for pair in zip(first.data(), second.data(), strict=True))
+        assert HDSResult(one).tree_table().equals(HDSResult(learner).tree_table())
+    with xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf") as tree:
+        assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y[:n])
 
 
 def test_bounds_failures_and_places_measured_are_kept(tmp_path):
@@ -113,33 +103,13 @@ def test_a_search_is_not_begun_over_another_or_saved_over_what_another_told(tmp_
     assert HDSLearner.load(path).n_evaluations == first.n_evaluations
 
 
-def test_a_run_of_failures_is_kept(tmp_path):
-    with pytest.raises(EvaluationError) as caught:
-        HDSLearner(30, random_seed=3).run(lambda X: np.full(len(X), np.nan), save_to=tmp_path / "search.nc")
-    learner = HDSLearner.load(tmp_path / "search.nc")
-    assert np.isnan(HDSResult(learner).history.y).sum() == caught.value.learner.n_evaluations >= 20
-    learner.run(two)
-    assert learner.recommend() == [4, 20]
-
-
-def test_others_can_read_what_was_told(tmp_path):
-    learner = HDSLearner(30, random_seed=3)
-    ask_and_tell(learner, 20)
-    learner.save(tmp_path / "search.nc")
-    with xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf") as tree:
-        assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y)
-        assert np.array_equal(tree["constant_data"].X, HDSResult(learner).history.X())
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda c: c.document.pop("seed"), "damaged"),
-        (lambda c: c.document["settings"].update(surprise=1), "damaged"),
-        (lambda c: c.groups["design"]["number"].to_numpy().fill(10_000), "damaged"),
         (lambda c: c.groups["design"]["number"].to_numpy().fill(1), "damaged"),
-        (lambda c: c.document["settings"].update(n_dims=7), "not the one that its answers lead to"),
-        (lambda c: c.document.update(seed=1), "point 0 .* another version .* tell it to a new search"),
+        (lambda c: c.document["settings"].update(n_dims=7), "not those that its answers lead to"),
+        (lambda c: c.document.update(seed=1), "another version or processor"),
     ],
 )
 def test_damaged_files_are_named(change, message, tmp_path):
@@ -153,7 +123,7 @@ def test_damaged_files_are_named(change, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         HDSLearner.load(path)
     files.write(path, contents, KIND, FORMAT_VERSION + 1)
-    with pytest.raises(ValueError, match=r"has version 5 .* knows version 4: upgrade it"):
+    with pytest.raises(ValueError, match=r"has version 6 .* knows version 5: upgrade it"):
         HDSLearner.load(path)
     with pytest.raises(FileNotFoundError):
         HDSLearner.load(tmp_path / "other.nc")

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import chdtri
 
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
-from pymc_active.relevant_inputs.fdt import LONGEST_SPACING
+from pymc_active.relevant_inputs.node_tests import LONGEST_SPACING
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count, positive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,6 @@ from scipy.special import chdtri
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.log import Told
 from pymc_active.relevant_inputs.settings import Settings, least_noise
 from pymc_active.support.arguments import checked
 from pymc_active.support.summaries import Summarized, Summary
@@ -30,18 +29,13 @@ _LEAST_NOISE = 1e-3
 _HARMLESS, _SURPRISING = 2.0, 1e-4
 
 
+@dataclass(eq=False, repr=False)
 class History(Summarized):
-    """Every evaluation that was told, in order, (n,) each.
+    """Every evaluation that was told, in order: ``y`` (n,), NaN where it failed, and the ``points`` (D,) measured."""
 
-    ``node``, its ``trial`` (0, or 1 for a retest) and ``background`` are numbers, -1 for the pairs of a bisection. The
-    node's inputs are at ``z``, from 0 to 1, on the background. ``y`` is NaN where the evaluation failed.
-    """
-
-    def __init__(self, n_dims: int, answers: list[Told], design: list[tuple[int, int, int, float]]):
-        self._n_dims = n_dims
-        self._X, self.y = [told.point for told in answers], np.array([told.y for told in answers], float)
-        *numbers, self.z = np.array(design, float).reshape(-1, 4).T
-        self.node, self.trial, self.background = np.array(numbers, int)
+    n_dims: int
+    y: np.ndarray
+    points: list[np.ndarray]
 
     def __len__(self) -> int:
         return len(self.y)
@@ -49,9 +43,13 @@ class History(Summarized):
     def _summary(self) -> Summary:
         return Summary(f"History of {len(self)} evaluations", {"failed": np.isnan(self.y).sum()})
 
-    def X(self, rows: Any = slice(None)) -> np.ndarray:
-        """Points in the user's units, (k, D), of some evaluations."""
-        return np.array([self._X[row] for row in np.arange(len(self))[rows]]).reshape(-1, self._n_dims)
+    def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
+        """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
+        rows, inputs = np.arange(len(self))[rows], np.arange(self.n_dims)[inputs]
+        X = np.empty((len(rows), len(inputs)))
+        for k, row in enumerate(rows):
+            X[k] = self.points[row][inputs]
+        return X
 
 
 class HDSResult(Summarized):
@@ -66,30 +64,18 @@ class HDSResult(Summarized):
 
     @checked
     def __init__(self, learner: HDSLearner):
-        self.learner, halving, answers = learner, learner._halving, learner._log.answers
-        self.check, self.active = copy(learner._check), learner.recommend()
-        nodes, n_dims = learner._nodes(), learner.settings.n_dims
-        root_of_check = next((node.number for node in reversed(nodes) if node.parent is None), 0)
-        design = list(halving.design) if halving else []
-        design += [(root_of_check, -1, -1, np.nan)] * (len(learner._planned) - len(design))
-        self.history = History(n_dims, answers, [design[told.number] for told in answers])
+        self.learner, self.check, self.active = learner, copy(learner.check), learner.recommend()
+        answers = learner.answers.values()
+        y, points = np.array([answer.y for answer in answers], float), [answer.point for answer in answers]
+        self.history = History(learner.settings.n_dims, y, points)
         self.n_evaluations = len(self.history)
-        self._paths = [(node.number, path) for node in nodes for path in node.paths]
-        last = {number: path[-1] for number, path in self._paths if len(path)}
-        rows = [
-            (n.label, n.start, n.stop, n.depth, n.parent.number if n.parent else -1, n.status, last.get(n.number, 0.0))
-            for n in nodes
-        ]
-        names = ["inputs", "start", "stop", "depth", "parent", "status", "llr"]
-        self._table = pd.DataFrame(rows, columns=names).rename_axis("node")
-        self._table["n_tests"] = [len(node.paths) for node in nodes]
-        self._table["n_evaluations"] = np.bincount(self.history.node, minlength=len(nodes))
-        self.undecided, self.contradicted = (
-            [node.label for node in nodes if node.status == status] for status in ("open", "contradicted")
-        )
-        self._shows_nothing = learner._shows_nothing
+        self.undecided, self.contradicted = learner.nodes("open"), learner.nodes("contradicted")
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
-        self._told = [told for told in learner._log.told if np.isfinite(told.y)]
+        self._shows_nothing = learner.shows_nothing
+        names = ["label", "start", "stop", "status", "llr", "n_tests", "n_evaluations"]
+        nodes = learner.halving.nodes if learner.halving else []
+        rows = [[getattr(node, name) for name in names] for node in nodes]
+        self._table = pd.DataFrame(rows, columns=["inputs", *names[1:]]).rename_axis("node")
 
     @cached_property
     def settings(self) -> Settings:
@@ -172,26 +158,17 @@ class HDSResult(Summarized):
         return None
 
     def tree_table(self) -> pd.DataFrame:
-        """One row for each visited node, indexed by its number.
+        """One row for each set of inputs, or node, that ``"gpt"`` or ``"fdt"`` tested; none of a bisection.
 
-        ``inputs`` (label), ``start``, ``stop``, ``depth``, ``parent`` (-1 for the root), ``status``, ``llr`` (of the
-        last test, nats), ``n_tests``, ``n_evaluations``. The last check is a node of all inputs, with those that
-        it finds below it.
+        ``inputs`` (label), ``start``, ``stop``, ``status``, ``llr`` (of the last test, nats), ``n_tests``,
+        ``n_evaluations``.
         """
         return self._table.copy()
 
-    @property
-    def llr(self) -> dict[str, list[np.ndarray]]:
-        """Cumulative log likelihood ratios (nats) of each node's tests, by label: one path for each test."""
-        paths: dict[str, list[np.ndarray]] = {}
-        for number, path in self._paths:
-            paths.setdefault(self._table.inputs[number], []).append(path)
-        return paths
-
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active inputs X (n, d) in the user's units, as measured, and y (n,): all successes and data not asked for."""
-        X = np.array([told.point[self.active] for told in self._told], float)
-        return X.reshape(len(self._told), len(self.active)), np.array([told.y for told in self._told], float)
+        """Active inputs X (n, d) in the user's units, as measured, and y (n,), of all evaluations that succeeded."""
+        rows = np.flatnonzero(np.isfinite(self.history.y))
+        return self.history.X(rows, self.active), self.history.y[rows]
 
     def to_model(self, **keywords: Any) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
@@ -235,29 +212,18 @@ class HDSResult(Summarized):
         """Everything as ArviZ reads it.
 
         ``observed_data`` (y) and ``constant_data`` (X of the active inputs; of all, up to ten million numbers) over
-        ``obs``; ``design`` (node, test, background and place of each evaluation); ``tree``, the columns of
-        :meth:`tree_table` over ``node``; ``llr``, the paths over ``test`` and ``observation``, NaN after their end.
+        ``obs``; ``tree``, the columns of :meth:`tree_table` over ``node``; ``design``, whose attributes are settings.
         """
-        history, paths = self.history, self._paths
-        X = history.X()
-        constant = xr.Dataset({"X_active": (("obs", "active_input"), X[:, self.active])})
-        constant = constant.assign_coords(active_input=np.array(self.active, int))
-        if X.size <= _LARGEST_STORED:
-            constant["X"] = (("obs", "input"), X)
-        llr = np.full((len(paths), max((len(path) for _, path in paths), default=0)), np.nan)
-        for row, (_, path) in zip(llr, paths, strict=True):
-            row[: len(path)] = path
-        table = self.tree_table().astype({"inputs": str, "status": str})
-        tree = {name: ("node", np.array(column.tolist())) for name, column in table.items()}
+        X_active = (("obs", "active_input"), self.history.X(inputs=self.active))
+        constant = xr.Dataset({"X_active": X_active}, coords={"active_input": np.array(self.active, int)})
+        if self.n_evaluations * self.settings.n_dims <= _LARGEST_STORED:
+            constant["X"] = (("obs", "input"), self.history.X())
         names = ("test", "n_dims", "bandwidth", "signal_variance", "noise_variance", "accept", "reject", "budget")
         attrs = {name: getattr(self.settings, name) for name in names} | {"stopped": self.stopped}
-        columns = {name: ("obs", getattr(history, name)) for name in ("node", "trial", "background", "z")}
-        tested = np.array([number for number, _ in paths], int)
         groups = {
-            "observed_data": xr.Dataset({"y": ("obs", history.y)}),
+            "observed_data": xr.Dataset({"y": ("obs", self.history.y)}),
             "constant_data": constant,
-            "design": xr.Dataset(columns, attrs=attrs),
-            "tree": xr.Dataset(tree, coords={"node": np.arange(len(table))}),
-            "llr": xr.Dataset({"llr": (("test", "observation"), llr), "node": ("test", tested)}),
+            "design": xr.Dataset(attrs=attrs),
+            "tree": xr.Dataset({name: ("node", column.tolist()) for name, column in self._table.items()}),
         }
         return xr.DataTree.from_dict(groups)
