@@ -83,7 +83,5 @@ def test_what_tells_nothing_has_no_ratio():
 
 def test_thresholds_keep_the_declared_recovery():
     """A union bound: 2 d (⌈log₂ D⌉ + 1) tests, each with the error rate of the thresholds."""
-    assert_allclose(np.exp(-threshold(200, 2, 0.99)), 0.01 / 36)
-    assert_allclose(np.exp(-threshold(1, 4, 0.9)), 0.05)
-    with pytest.raises(ValueError, match="recovery"):
-        threshold(4, 2, 1.0)
+    assert_allclose(np.exp(-threshold(200)), 0.01 / 72)
+    assert_allclose(np.exp(-threshold(1)), 0.01 / 2)

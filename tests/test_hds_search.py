@@ -180,31 +180,19 @@ def test_a_batch_is_no_larger_than_asked_for(keywords):
     assert len(first) == {"bisection": 8, "fdt": 2}.get(keywords.get("test", "" if keywords else "bisection"), 1)
 
 
-def test_answers_at_rounded_settings_name_what_they_answer():
-    learner, f = HDSLearner(30, random_seed=3, **SMOOTH), two_of(30, 4, 20)
-    while not learner.is_finished:
-        asked = learner.ask()
-        measured = asked.round(3)
-        learner.tell(measured[::-1], f(measured)[::-1], asked=asked[::-1])
-    result = HDSResult(learner)
-    assert result.active == [4, 20]
-    assert np.array_equal(result.history.X(), result.history.X().round(3))
-
-
 def test_what_is_answered_must_be_pending():
     learner = HDSLearner(30, random_seed=3)
     x = learner.ask()
-    for told, y, asked, message in (
-        (x.round(3), np.ones(8), None, r"x, or asked=, must be among the 8 point\(s\) asked and not told yet"),
-        (x[:3], np.ones(3), x[:2], "asked must have a row for each point told; got 2 row"),
-        (x[:3], np.ones(3), x[[1, 1, 1]], r"learner.pending; row 2, \[.* \.\.\. "),
-        (x[:3], np.ones(3), x[:3, :4], "asked must have 30 columns"),
-        (x, [1.0], None, "one number for each"),
-        (x, np.full(8, np.inf), None, "finite or NaN"),
-        (x, np.full(8, 1e308), None, r"at most 1e\+150 in size"),
+    for told, y, message in (
+        (x.round(3), np.ones(8), r"x must be among the 8 point\(s\) asked .* row 0, \[.* \.\.\. "),
+        (x[[1, 1, 1]], np.ones(3), "row 2"),
+        (x[:, :4], np.ones(8), "x must have 30 columns"),
+        (x, [1.0], "one number for each"),
+        (x, np.full(8, np.inf), "finite or NaN"),
+        (x, np.full(8, 1e308), r"at most 1e\+150 in size"),
     ):
         with pytest.raises(ValueError, match=message):
-            learner.tell(told, y, asked=asked)
+            learner.tell(told, y)
     assert learner.n_evaluations == 0
     assert np.array_equal(learner.pending, x)
     # Nothing can be asked before these are told.
@@ -297,13 +285,12 @@ def test_a_function_may_write_into_its_argument_and_return_what_it_likes():
     [
         ({"test": "t-test"}, "test must be one of bisection, fdt, gpt"),
         ({"bandwidth": None}, "needs bandwidth"),
-        ({"bandwidth": 0.0}, "bandwidth must be a positive"),
+        ({"bandwidth": 0.0}, "bandwidth must be positive"),
         ({"bandwidth": np.ones(3)}, r"array of shape \(30,\)"),
         ({"noise_variance": -1.0}, "noise_variance must be a positive"),
         ({"accept": -5.0}, "accept > 0 > reject"),
         ({"budget": 10.5}, "budget must be a"),
-        ({"recovery": 1.0}, "recovery"),
-        ({"bounds": [(0, 1)] * 4}, "one pair .* or 30"),
+        ({"bounds": [(0, 1)] * 4}, "bounds must have 30 pairs"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_evaluated(keywords, message):

@@ -90,7 +90,7 @@ def coordinate_wise(
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     background = rng.random(n_dims)
-    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high, n_dims), LONGEST_SPACING)
+    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high), LONGEST_SPACING)
     square = np.empty(n_dims)
     for i in range(n_dims):
         unit = np.tile(background, (2 * n_pairs, 1))

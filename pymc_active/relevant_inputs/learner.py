@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -24,21 +24,12 @@ from pymc_active.support.user_warnings import EvaluationWarning, warn_user
 
 KIND = "pymc_active.active.HDSLearner"
 FORMAT_VERSION = 5
-_REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
-# Points are the same if they differ by less, in every input and as a part of its interval: they went through a file or
-# single precision.
+# Points are the same if they differ by less, as a part of an input's interval: they went through single precision.
 _SAME = 1e-6
 # A run ends after this number of failed evaluations in a row.
 _MOST_FAILURES = 20
 # The tests of nodes by name.
 _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
-
-
-class Answer(NamedTuple):
-    """The point (D,) that was measured, in the user's units, and its value, NaN if the evaluation failed."""
-
-    point: np.ndarray
-    y: float
 
 
 class HDSLearner(Summarized):
@@ -70,12 +61,9 @@ class HDSLearner(Summarized):
         changes that do not matter, or all inputs count.
     accept, reject : float, optional
         Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those
-        that keep ``recovery``.
+        that find exactly the active inputs, up to four, with 99 % if f is a draw of the assumed Gaussian process.
     budget : int
         Largest number of evaluations.
-    recovery, n_active : float, int
-        For the default thresholds: the probability of finding all active inputs and no others if f is a draw of the
-        assumed Gaussian process, and a guess of how many inputs matter, rather high.
     retest : bool, optional
         If both halves of an active node, or the root, are rejected, test them on a new background.
     offset_variance : float, optional
@@ -121,8 +109,6 @@ class HDSLearner(Summarized):
         accept: float | None = None,
         reject: float | None = None,
         budget: int = 2000,
-        recovery: float = 0.99,
-        n_active: int = 4,
         retest: bool | None = None,
         offset_variance: float | None = None,
         check: bool | None = None,
@@ -131,13 +117,13 @@ class HDSLearner(Summarized):
     ):
         if test not in (None, "bisection", *_TESTS):
             raise ValueError(f"test must be one of bisection, {', '.join(_TESTS)}; got {test!r}")
-        scales, levels = (bandwidth, signal_variance, noise_variance), (accept, reject, recovery, n_active)
-        settings = read_settings(n_dims, bounds, test, scales, levels, (budget, retest, offset_variance, check))
+        scales, thresholds = (bandwidth, signal_variance, noise_variance), (accept, reject)
+        settings = read_settings(n_dims, bounds, test, scales, thresholds, budget, retest, offset_variance, check)
         self._begin(settings, int(np.random.default_rng(random_seed).integers(2**63)), {}, 0)
 
-    def _begin(self, settings: Settings, seed: int, answers: dict[int, Answer], n_asked: int) -> None:
+    def _begin(self, settings: Settings, seed: int, answers: dict[int, float], n_asked: int) -> None:
         """The search with these answers, by number of the question: with settings and seed they determine the next."""
-        self.settings, self.answers = settings, answers
+        self.settings, self._answers = settings, answers
         # The paper's search, and the bisection, once they have begun.
         self.halving: Halving | None = None
         self.check: Bisection | None = None
@@ -176,7 +162,7 @@ class HDSLearner(Summarized):
         try:
             with one_blas_thread():
                 while self._are_answered(start, stop):
-                    y = [self.answers[number].y for number in range(start, stop)]
+                    y = [self._answers[number] for number in range(start, stop)]
                     unit = questions.send(np.array(y) if y else None)
                     start, stop = stop, stop + len(unit)
                     if stop > len(self._planned):
@@ -186,11 +172,16 @@ class HDSLearner(Summarized):
         self._block, self._questions = start, questions
 
     def _are_answered(self, start: int, stop: int) -> bool:
-        return all(number in self.answers for number in range(start, stop))
+        return all(number in self._answers for number in range(start, stop))
 
     def __getstate__(self) -> dict[str, Any]:
         # A generator cannot be copied.
         return vars(self) | {"_questions": None}
+
+    @property
+    def log(self) -> list[tuple[np.ndarray, float]]:
+        """Questions (D,), points in the user's units, and their answers, in the order in which these were told."""
+        return [(self._planned[number], y) for number, y in self._answers.items()]
 
     def _summary(self) -> Summary:
         facts = {
@@ -206,7 +197,7 @@ class HDSLearner(Summarized):
     @property
     def n_evaluations(self) -> int:
         """Evaluations that were asked for and told, failed ones included."""
-        return len(self.answers)
+        return len(self._answers)
 
     @property
     def is_finished(self) -> bool:
@@ -253,27 +244,25 @@ class HDSLearner(Summarized):
     @property
     def _waiting(self) -> list[int]:
         """Numbers of the points asked for and not told yet; those of former blocks have been told."""
-        return [number for number in range(self._block, self._n_asked) if number not in self.answers]
+        return [number for number in range(self._block, self._n_asked) if number not in self._answers]
 
     @property
     def pending(self) -> np.ndarray:
         """Points asked for and not told yet, (k, D)."""
         return self._stack(self._planned[number] for number in self._waiting)
 
-    def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
+    def tell(self, x: Any, y: Any) -> None:
         """Tell results. For wrong shapes, infinite y or a point that is not pending, a ValueError: nothing is told.
 
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
-            Points asked for, in any order, to within 1e-6 of every input's interval.
+            Points asked for, in any order, to within 1e-6 of every input's interval. If settings were rounded or
+            missed, tell the points asked for: the search takes y for the value there.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
-        asked : array_like, shape (k, D) or (D,), optional
-            The pending points that x answers, if settings were rounded or missed. The tests take y for the value there,
-            so x should be near; :meth:`HDSResult.to_model` gets the point measured.
         """
-        X = self._read_points(x, "x")
+        X = read_inputs(np.atleast_2d(read_numbers(x, "x")), "x", width=self.settings.n_dims)
         values = read_numbers(y, "y")
         values = values.reshape(-1) if values.ndim < 2 else np.empty(0)
         if values.shape != (len(X),) or (np.abs(values) > LARGEST).any():
@@ -281,31 +270,19 @@ class HDSLearner(Summarized):
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
                 f"failed, and at most {LARGEST:g} in size; got {y!r}"
             )
-        places = X if asked is None else self._read_points(asked, "asked")
-        if len(places) != len(X):
-            raise ValueError(f"asked must have a row for each point told; got {len(places)} row(s) for {len(X)}")
-        numbers = self._find(places, "x, or asked=," if asked is None else "asked")
-        points = [self._planned[number] for number in numbers] if asked is None else X.copy()
-        self.answers |= dict(zip(numbers, map(Answer, points, values.tolist()), strict=True))
-        self._advance()
-
-    def _read_points(self, x: Any, what: str) -> np.ndarray:
-        return read_inputs(np.atleast_2d(read_numbers(x, what)), what, width=self.settings.n_dims)
-
-    def _find(self, X: np.ndarray, what: str) -> list[int]:
-        """Numbers of the pending points that others answer, the nearest, each once."""
         waiting, width = self._waiting, self.settings.high - self.settings.low
         numbers: list[int] = []
         for row, point in enumerate(X):
-            # The largest over the inputs, in parts of the input's interval.
+            # The nearest that is left.
             away = [float((np.abs(self._planned[number] - point) / width).max()) for number in waiting]
             if min(away, default=np.inf) >= _SAME:
                 raise ValueError(
-                    f"{what} must be among the {len(self._waiting)} point(s) asked and not told yet, learner.pending; "
+                    f"x must be among the {len(self._waiting)} point(s) asked and not told yet, learner.pending; "
                     f"row {row}, {np.array2string(point, threshold=5)}, is not"
                 )
             numbers.append(waiting.pop(int(np.argmin(away))))
-        return numbers
+        self._answers |= dict(zip(numbers, values.tolist(), strict=True))
+        self._advance()
 
     @checked
     def run(
@@ -333,22 +310,17 @@ class HDSLearner(Summarized):
         stop = self.settings.budget if n is None else self.n_evaluations + n
         n_failed = 0
         while self.n_evaluations < stop and not self.is_finished:
-            try:
+            with keeping(self):
                 X = self.pending if self._waiting else self.ask(batch_size)
                 X = X[: stop - self.n_evaluations]
-                y = evaluate(f, X, _REMEDY)
-                # An answer that settles nothing is refused, or this would go on for ever.
-                self.tell(X, y, asked=X)
-            except (Exception, KeyboardInterrupt) as error:
-                if (kept := keeping(self, error)) is error:
-                    raise
-                raise kept from error
+                y = evaluate(f, X)
+                self.tell(X, y)
+                n_failed += int(np.isnan(y).sum())
+                last = list(self._answers.values())[-_MOST_FAILURES:]
+                if len(last) == _MOST_FAILURES and np.isnan(last).all():
+                    raise EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row")
             if save_to is not None:
                 self.save(save_to)
-            n_failed += int(np.isnan(y).sum())
-            last = [answer.y for answer in list(self.answers.values())[-_MOST_FAILURES:]]
-            if len(last) == _MOST_FAILURES and np.isnan(last).all():
-                raise keeping(self, EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row"))
         if n_failed:
             warn_user(
                 f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place. Inputs that "
@@ -363,16 +335,13 @@ class HDSLearner(Summarized):
         FileNotFoundError without the folder, FileExistsError if the file holds a search that this learner neither wrote
         nor loaded.
         """
-        settings, answers = dict(vars(self.settings)), self.answers.values()
+        settings = {name: np.asarray(value).tolist() for name, value in vars(self.settings).items()}
         groups = {
-            "observed_data": xr.Dataset({"y": ("obs", np.array([answer.y for answer in answers], float))}),
-            "constant_data": xr.Dataset({"X": (("obs", "input"), self._stack(answer.point for answer in answers))}),
-            "design": xr.Dataset({"number": ("obs", np.array(list(self.answers), int))}),
-            "asked": xr.Dataset({"X": (("obs", "input"), self._stack(self._planned[: self._n_asked]))}),
+            "observed_data": xr.Dataset({"y": ("obs", np.array(list(self._answers.values()), float))}),
+            "constant_data": xr.Dataset({"X": (("obs", "input"), self._stack(x for x, _ in self.log))}),
+            "design": xr.Dataset({"number": ("obs", np.array(list(self._answers), int))}),
         }
-        if isinstance(settings["low"], np.ndarray):
-            groups["box"] = xr.Dataset({name: ("input", settings.pop(name)) for name in ("low", "high")})
-        contents = Contents(groups, {"settings": settings, "seed": self._seed})
+        contents = Contents(groups, {"settings": settings, "seed": self._seed, "n_asked": self._n_asked})
         self._revisions.add(write(path, contents, KIND, FORMAT_VERSION, self._revisions))
 
     @classmethod
@@ -381,19 +350,16 @@ class HDSLearner(Summarized):
         groups, document, revision = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
         try:
-            settings = dict(document["settings"])
-            if "box" in groups:
-                settings |= {name: groups["box"][name].to_numpy() for name in ("low", "high")}
-            columns = groups["design"]["number"], groups["constant_data"]["X"], groups["observed_data"]["y"]
-            numbers, X, y = (column.to_numpy() for column in columns)
-            answers = dict(zip(numbers.tolist(), map(Answer, X, y.tolist()), strict=True))
-            asked = groups["asked"]["X"].to_numpy()
-            learner._begin(Settings(**settings), document["seed"], answers, len(asked))
-        except (KeyError, TypeError) as error:
+            settings = document["settings"]
+            settings |= {name: np.array(settings[name]) for name in ("low", "high")}
+            columns = groups["design"]["number"], groups["observed_data"]["y"], groups["constant_data"]["X"]
+            numbers, y, X = (column.to_numpy() for column in columns)
+            answers, n_asked = dict(zip(numbers.tolist(), y.tolist(), strict=True)), document["n_asked"]
+            learner._begin(Settings(**settings), document["seed"], answers, n_asked)
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error!r}") from error
-        if len(answers) < len(numbers) or not set(answers) <= set(range(len(asked))):
-            raise ValueError(f"{path} is damaged: its answers are not each of another point that was asked for")
-        if not np.array_equal(learner._stack(learner._planned[: len(asked)]), asked):
+        has_all = set(answers) <= set(range(n_asked)) and n_asked <= len(learner._planned)
+        if not has_all or not np.array_equal(learner._stack(x for x, _ in learner.log), X):
             raise ValueError(
                 f"the points of {path} are not those that its answers lead to: the file is damaged, or of another "
                 "version or processor. What was measured is in it (xarray.open_datatree)"

@@ -16,7 +16,6 @@ _N_PLACES = 64
 # Relative difference below which indices are a tie: far from all data they differ by rounding only.
 _TIE = 1e-6
 
-
 # Mean and variance, (m,) each.
 Moments = tuple[np.ndarray, np.ndarray]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -29,13 +29,12 @@ _LEAST_NOISE = 1e-3
 _HARMLESS, _SURPRISING = 2.0, 1e-4
 
 
-@dataclass(eq=False, repr=False)
 class History(Summarized):
-    """Every evaluation that was told, in order: ``y`` (n,), NaN where it failed, and the ``points`` (D,) measured."""
+    """Every evaluation that was told, in order: ``y`` (n,) is NaN where it failed."""
 
-    n_dims: int
-    y: np.ndarray
-    points: list[np.ndarray]
+    def __init__(self, n_dims: int, log: list[tuple[np.ndarray, float]]):
+        self._n_dims, self._points = n_dims, [x for x, _ in log]
+        self.y = np.array([y for _, y in log], float)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -45,10 +44,10 @@ class History(Summarized):
 
     def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
         """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
-        rows, inputs = np.arange(len(self))[rows], np.arange(self.n_dims)[inputs]
+        rows, inputs = np.arange(len(self))[rows], np.arange(self._n_dims)[inputs]
         X = np.empty((len(rows), len(inputs)))
         for k, row in enumerate(rows):
-            X[k] = self.points[row][inputs]
+            X[k] = self._points[row][inputs]
         return X
 
 
@@ -65,9 +64,7 @@ class HDSResult(Summarized):
     @checked
     def __init__(self, learner: HDSLearner):
         self.learner, self.check, self.active = learner, copy(learner.check), learner.recommend()
-        answers = learner.answers.values()
-        y, points = np.array([answer.y for answer in answers], float), [answer.point for answer in answers]
-        self.history = History(learner.settings.n_dims, y, points)
+        self.history = History(learner.settings.n_dims, learner.log)
         self.n_evaluations = len(self.history)
         self.undecided, self.contradicted = learner.nodes("open"), learner.nodes("contradicted")
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
@@ -101,42 +98,41 @@ class HDSResult(Summarized):
         return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self._shows_nothing else 1.0
 
     def _summary(self) -> Summary:
-        s, noise = self.settings, self.check.noise_variance if self.check else 0.0
+        settings, noise = self.settings, self.check.noise_variance if self.check else 0.0
+        is_bisection = settings.test == "bisection"
         facts = {
             "active inputs": ", ".join(map(str, self.active)) or "none",
-            "evaluations": f"{self.n_evaluations} of at most {s.budget}, {self.stopped}",
+            "evaluations": f"{self.n_evaluations} of at most {settings.budget}, {self.stopped}",
             "UNDECIDED nodes": ", ".join(self.undecided) or None,
             "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
-            "test": s.test,
-            "noise variance": f"{noise:.3g}, of repeats" if noise else "none seen in repeats",
+            "test": settings.test,
+            "noise variance": f"{noise:.3g} in repeats" if is_bisection else f"{settings.noise_variance:.3g} assumed",
         }
-        if s.test != "bisection":
-            facts["noise variance"] = f"{s.noise_variance:.3g} assumed"
-        if self.check and self._shows_nothing and len(self.active) < s.n_dims:
-            most = self.check.share_of_others if self.active else None
-            unseen = f"; changes within the noise, of sd {np.sqrt(noise):.2g}, are not seen" if noise else ""
-            unseen += f": at most {most[1]:.1%} of the variance of f" if most else ""
+        if 0 < self.changed_by_others < 1:
+            most = self.check.share_of_others if self.check and self.active else None
+            unseen = f"; within the noise, at most {most[1]:.1%} of the variance of f" if most else ""
             share = f"{self.changed_by_others:.1%} of pairs of points (95 % confidence)"
             facts["inputs not found"] = f"change f between fewer than {share}{unseen}"
-        return Summary(f"HDSResult of {s.n_dims} inputs", facts, remarks=(self.doubt,) if self.doubt else ())
+        return Summary(f"HDSResult of {settings.n_dims} inputs", facts, remarks=(self.doubt,) if self.doubt else ())
 
     @property
     def doubt(self) -> str | None:
         """Why inputs may be missed, or found without cause."""
-        settings, check = self.settings, self.check
+        settings, check, y = self.settings, self.check, self.history.y[np.isfinite(self.history.y)]
         if check and self._shows_nothing is False:
-            about = check.share_of_others if self.active else None
-            share = f", about {about[0]:.1%} of its variance" if about else ""
+            about = (
+                f", about {check.share_of_others[0]:.1%} of its variance"
+                if check.share_of_others and self.active
+                else ""
+            )
             return (
-                f"inputs not found change f{share}, too little to tell which (p = {check.p_value:.2g}). Less noise "
+                f"inputs not found change f{about}, too little to tell which (p = {check.p_value:.2g}). Less noise "
                 "would show them; if very many matter a little, fit a model to all evaluations (ard_gp, or a lasso)."
             )
-        y = self.history.y[np.isfinite(self.history.y)]
         if len(y) and not self.active and y.min() == y.max():
-            # The rule of three, as if points were independent.
             return (
                 f"f was {y[0]:.6g} at all {len(y)} points: no input matters, or f changes in so small a part of the "
-                f"bounds, below {3 / len(y):.0%} or so, that it was missed. Narrow them to where f changes."
+                "bounds that it was missed. Narrow them to where f changes."
             )
         if self.stopped == "budget":
             return (
@@ -148,14 +144,15 @@ class HDSResult(Summarized):
                 f"{', '.join(self.contradicted[:3])} changed f, but neither half did, so inputs may be missed: pass "
                 "retest=True or check=True, or search without scales."
             )
-        if check and settings.test != "bisection" and check.freedom:
-            most = settings.noise_variance * max(_HARMLESS, chdtri(check.freedom, _SURPRISING) / check.freedom)
-            if check.noise_variance > most:
-                return (
-                    f"repeats have a variance of {check.noise_variance:.3g}, but {settings.noise_variance:.3g} was "
-                    "assumed, so inputs may be found without cause: pass a larger noise_variance, or no scales."
-                )
-        return None
+        if check is None or check.freedom == 0 or settings.test == "bisection":
+            return None
+        most = settings.noise_variance * max(_HARMLESS, chdtri(check.freedom, _SURPRISING) / check.freedom)
+        if check.noise_variance <= most:
+            return None
+        return (
+            f"repeats have a variance of {check.noise_variance:.3g}, but {settings.noise_variance:.3g} was assumed, so "
+            "inputs may be found without cause: pass a larger noise_variance, or no scales."
+        )
 
     def tree_table(self) -> pd.DataFrame:
         """One row for each set of inputs, or node, that ``"gpt"`` or ``"fdt"`` tested; none of a bisection.
@@ -166,7 +163,7 @@ class HDSResult(Summarized):
         return self._table.copy()
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active inputs X (n, d) in the user's units, as measured, and y (n,), of all evaluations that succeeded."""
+        """Active inputs X (n, d) in the user's units, and y (n,) of all evaluations that succeeded."""
         rows = np.flatnonzero(np.isfinite(self.history.y))
         return self.history.X(rows, self.active), self.history.y[rows]
 
@@ -188,24 +185,22 @@ class HDSResult(Summarized):
             rows = np.sort(np.unique(np.column_stack([X, y]), axis=0, return_index=True)[1])
             X, y = X[rows], y[rows]
         settings = self.settings
-        width = np.broadcast_to(settings.high - settings.low, settings.n_dims)[self.active]
-        lengthscale = settings.bandwidth * width / np.sqrt(2)
-        signal = np.sqrt(settings.signal_variance)
+        low, high = settings.low[self.active], settings.high[self.active]
+        signal, noise = np.sqrt(settings.signal_variance), np.sqrt(settings.noise_variance)
         # Of a simulator without noise, K of rows that differ in other inputs only would be singular.
-        noise, least = np.sqrt(settings.noise_variance), _LEAST_NOISE * signal
-        defaults: dict[str, Any] = {"mean": "constant"}
-        if "x_scale" not in keywords and "y_scale" not in keywords:
-            defaults["priors"] = {
-                "log_lengthscale": pm.Normal.dist(np.log(lengthscale), 1.0),
+        least = _LEAST_NOISE * signal
+        keywords = {"mean": "constant"} | keywords
+        if not {"x_scale", "y_scale", "priors"} & set(keywords):
+            keywords["priors"] = {
+                "log_lengthscale": pm.Normal.dist(np.log(settings.bandwidth * (high - low) / np.sqrt(2)), 1.0),
                 "log_outputscale": pm.Normal.dist(np.log(signal), 1.0),
                 "log_noise": pm.Normal.dist(np.log(noise), 1.0) if noise > least else float(np.log(least)),
             }
-            if keywords.get("mean", "constant") == "constant":
-                defaults["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
-        gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, **(defaults | keywords))
+            if keywords["mean"] == "constant":
+                keywords["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
+        gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, **keywords)
         if gpm.box is None:
-            ends = (np.broadcast_to(end, settings.n_dims)[self.active] for end in (settings.low, settings.high))
-            gpm.box = (next(ends), next(ends))
+            gpm.box = low, high
         return gpm
 
     def to_datatree(self) -> xr.DataTree:

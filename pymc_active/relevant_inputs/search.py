@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
-from pymc_active.relevant_inputs.scales import scales_of_model
 from pymc_active.relevant_inputs.settings import SCALES
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
-from pymc_active.support.user_warnings import DoubtfulSearchWarning, warn_user
+from pymc_active.support.user_warnings import DoubtfulFitWarning, DoubtfulSearchWarning, ignoring, warn_user
+
+_LENGTHSCALES = ("lengthscale", "lengthscale_SE", "ls")
 
 
 @checked
@@ -70,7 +72,7 @@ def hds(
     f = of_rows(f, vectorized)
     told = dict(zip(("n_dims", *SCALES), (n_dims, bandwidth, signal_variance, noise_variance), strict=True))
     if model is not None:
-        of_model = scales_of_model(model, bandwidth)
+        of_model = _scales_of_model(model, bandwidth)
         if n_dims not in (None, of_model["n_dims"]):
             raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
         told = of_model | {name: value for name, value in told.items() if value is not None}
@@ -82,3 +84,29 @@ def hds(
     if result.doubt:
         warn_user(result.doubt, DoubtfulSearchWarning)
     return result
+
+
+def _scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> dict[str, Any]:
+    """Keywords of :func:`hds`, in the user's units: the scales at the highest mode or particle of a fit, and n_dims.
+
+    The signal variance is the mean prior variance over the data. A model is fitted first, without warnings.
+    """
+    if not isinstance(model, GPModel | Fit):
+        raise TypeError(f"model must be a GPModel or a fit; got {type(model).__name__}")
+    with ignoring(DoubtfulFitWarning):
+        fit = fit_laplace(model, random_seed=0, progressbar=False) if isinstance(model, GPModel) else model
+    n_dims = fit.X.shape[1]
+    if bandwidth is None:
+        point = fit.constrained_center
+        name = next((name for name in _LENGTHSCALES if name in point), None)
+        if name is None:
+            raise ValueError(
+                f"the model has no variable {' or '.join(_LENGTHSCALES)}, but {', '.join(sorted(point))}: pass "
+                "bandwidth=, which is √2 times the lengthscale of the squared exponential kernel"
+            )
+        lengthscale = np.asarray(point[name], float)
+        bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
+        bandwidth = float(bandwidth) if np.ndim(bandwidth) == 0 else bandwidth
+    moments = fit.posterior.moments(fit.posterior.state(fit.center), fit.X)
+    signal, noise = float(moments.prior_variance.mean()), float(moments.noise_variance.mean())
+    return {"n_dims": n_dims, "bandwidth": bandwidth, "signal_variance": signal, "noise_variance": noise}
