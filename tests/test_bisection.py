@@ -54,13 +54,6 @@ def test_functions_with_noise_are_found(f, active):
     assert hds(noisy(f, sd), 100, random_seed=1, **BOX).active == active
 
 
-@pytest.mark.parametrize("f", [all_three, if_then])
-def test_noise_that_is_far_from_normal(f):
-    rng = np.random.default_rng(3)
-    skewed = lambda X: f(X) + 0.1 * rng.lognormal(0, 1, len(X))  # noqa: E731
-    assert hds(skewed, 100, random_seed=1, **BOX).active == FUNCTIONS[f]
-
-
 def test_noise_that_some_points_lack_is_noticed():
     """Repeats that agree in one half of the box say nothing about the other."""
     rng = np.random.default_rng(3)
@@ -81,15 +74,6 @@ def test_a_rough_simulator_needs_to_know_which_changes_do_not_matter():
 def test_constants_and_noise_alone_have_no_inputs():
     result = hds(noisy(lambda X: np.zeros(len(X)), 1.0), 50, random_seed=1)
     assert (result.active, result.stopped, result.doubt) == ([], "decided", None)
-    # A single value may be all that a function has outside a small part.
-    for f in (lambda X: np.zeros(len(X)), lambda X: 1.0 * (abs(X[:, 5] - 0.503) < 1e-3)):
-        with pytest.warns(pma.DoubtfulSearchWarning, match=r"f was 0 at all 72 points: no input matters, or f changes"):
-            result = hds(f, 50, random_seed=1)
-        assert (result.active, result.stopped) == ([], "decided")
-
-
-def last_digits(X):
-    return 1e6 * (X.sum(1) + 100) / (X.sum(1) + 100)
 
 
 def solver(X):
@@ -107,11 +91,10 @@ def cancelled(X):
         (lambda X: np.where(X[:, 9] > 0.4, 1e20, signs(X)), [3, 9, 40, 77]),
         (lambda X: np.where(X[:, 9] > 0.4, 1e9, X[:, 5]), [5, 9]),
         (lambda X: 1e8 + 1e-4 * X[:, 5], [5]),
-        (last_digits, []),
         (cancelled, [3, 40, 77]),
         (solver, [3, 5, 40, 77]),
     ],
-    ids=["penalty 1e20", "penalty 1e9", "offset", "last digits", "cancelled", "solver"],
+    ids=["penalty 1e20", "penalty 1e9", "offset", "cancelled", "solver"],
 )
 def test_what_counts_as_rounding_depends_on_the_values_that_are_compared(f, active):
     for seed in range(3):
@@ -131,6 +114,7 @@ def test_all_inputs_may_matter():
     result = hds(lambda X: X.sum(1), 5, random_seed=1)
     assert result.active == [0, 1, 2, 3, 4]
     assert result.changed_by_others == 0
+    assert hds(if_then, 100, random_seed=1, **BOX).changed_by_others == pytest.approx(1 - 0.05 ** (1 / 32))
 
 
 def test_the_last_check_finds_what_the_tests_missed():
@@ -196,20 +180,6 @@ def test_what_is_left_is_told_unless_it_is_negligible(monkeypatch, size, is_told
         assert f"at most {result.check.share_of_others[1]:.1%} of the variance of f" in repr(result)
 
 
-@pytest.mark.parametrize("p_value", [0.15, 0.005])
-def test_pairs_decide_where_the_budget_ends_among_them(monkeypatch, p_value):
-    monkeypatch.setattr(Bisection, "_p_value", lambda self, values: p_value)
-    learner = HDSLearner(20, random_seed=0, budget=400, **BOX)
-    learner.run(noisy(lambda X: X[:, 7], 0.3), 399)
-    result = HDSResult(learner)
-    assert (result.stopped, result.changed_by_others) == ("interrupted", 1)
-    learner.run(noisy(lambda X: X[:, 7], 0.3))
-    result = HDSResult(learner)
-    assert learner.check.n_shown >= 32
-    is_left = p_value < 0.01
-    assert (result.stopped, result.doubt is not None, bool(result.contradicted)) == ("decided", is_left, is_left)
-
-
 @pytest.mark.parametrize("n_dims", [1, 2, 5])
 def test_few_inputs_with_noise(n_dims):
     """Corners come again: pairs have four values all the same."""
@@ -239,21 +209,6 @@ def test_faint_noise_costs_little(f, active):
         n[sd] = HDSResult(learner).n_evaluations
     assert n[0] < n[1e-4] < n[0.05] - 64
     assert n[1e-4] < n[0] + 8 * len(active) + 40
-
-
-def test_the_bound_is_that_of_its_pairs():
-    result = hds(if_then, 100, random_seed=1, **BOX)
-    assert (1 - result.changed_by_others) ** result.check.n_shown == pytest.approx(0.05)
-    assert f"{result.changed_by_others:.1%} of pairs" in repr(result)
-
-
-def test_what_is_left_and_cannot_be_told_is_a_warning():
-    """Sixty inputs, each far below the noise and together above it."""
-    f = noisy(lambda X: 0.3 * np.sign(X - 0.5).sum(1), 4.0)
-    with pytest.warns(UserWarning, match="inputs not found change f"):
-        result = hds(f, 60, budget=10_000, random_seed=2, **BOX)
-    assert result.contradicted
-    assert len(result.active) < 60
 
 
 def test_what_follows_needs_no_scales_either():

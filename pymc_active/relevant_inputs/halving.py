@@ -10,10 +10,7 @@ import numpy as np
 
 from pymc_active.relevant_inputs.settings import Settings
 
-
-def label_of(start: int, stop: int) -> str:
-    """Of the inputs ``start`` to ``stop - 1``, as ``"24-31"`` or ``"25"``."""
-    return f"{start}-{stop - 1}" if stop - start > 1 else str(start)
+_EMPTY = np.empty(0)
 
 
 @dataclass(eq=False, repr=False)
@@ -33,17 +30,17 @@ class Node:
     children: list[Node] = field(default_factory=list)
     status: str = "open"
     was_retested: bool = False
-    background: np.ndarray = field(default_factory=lambda: np.empty(0))
-    z: np.ndarray = field(default_factory=lambda: np.empty(0))
-    y: np.ndarray = field(default_factory=lambda: np.empty(0))
+    background: np.ndarray = field(default_factory=lambda: _EMPTY)
+    z: np.ndarray = field(default_factory=lambda: _EMPTY)
+    y: np.ndarray = field(default_factory=lambda: _EMPTY)
     llr: float = 0.0
     n_tests: int = 0
     n_evaluations: int = 0
 
     @property
     def label(self) -> str:
-        """Its inputs."""
-        return label_of(self.start, self.stop)
+        """Its inputs, as ``"24-31"`` or ``"25"``."""
+        return f"{self.start}-{self.stop - 1}" if self.stop - self.start > 1 else str(self.start)
 
 
 class Halving:
@@ -90,7 +87,7 @@ class Halving:
     def _begin(self, nodes: list[Node], background: np.ndarray) -> None:
         """Test nodes on a background."""
         for node in nodes:
-            node.status, node.background, node.z, node.y = "open", background, np.empty(0), np.empty(0)
+            node.status, node.background, node.z, node.y = "open", background, _EMPTY, _EMPTY
             node.n_tests += 1
             self._open.append(node)
 

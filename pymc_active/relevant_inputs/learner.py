@@ -11,12 +11,12 @@ import xarray as xr
 
 from pymc_active.relevant_inputs.bisection import Bisection
 from pymc_active.relevant_inputs.evaluations import EvaluationError, evaluate, keeping
-from pymc_active.relevant_inputs.halving import Halving, label_of
+from pymc_active.relevant_inputs.halving import Halving, Node
 from pymc_active.relevant_inputs.node_tests import FDT, GPT
-from pymc_active.relevant_inputs.settings import Settings, read_settings
+from pymc_active.relevant_inputs.settings import Settings, least_noise, read_box, relative_bandwidth, threshold
 from pymc_active.support.arguments import checked
 from pymc_active.support.files import Contents, read, write
-from pymc_active.support.options import count
+from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import LARGEST, read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
@@ -28,6 +28,8 @@ FORMAT_VERSION = 5
 _SAME = 1e-6
 # A run ends after this number of failed evaluations in a row.
 _MOST_FAILURES = 20
+# Prior variance of the mean of f, in signal variances, where nothing is known about it.
+_OFFSET = 10.0
 # The tests of nodes by name.
 _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 
@@ -117,8 +119,37 @@ class HDSLearner(Summarized):
     ):
         if test not in (None, "bisection", *_TESTS):
             raise ValueError(f"test must be one of bisection, {', '.join(_TESTS)}; got {test!r}")
-        scales, thresholds = (bandwidth, signal_variance, noise_variance), (accept, reject)
-        settings = read_settings(n_dims, bounds, test, scales, thresholds, budget, retest, offset_variance, check)
+        n_dims = count("n_dims, the number of inputs,", n_dims)
+        low, high = read_box(bounds, n_dims)
+        # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, is checked.
+        is_careful, has_none = test is None, bandwidth is signal_variance is None
+        test = test or ("bisection" if has_none else "gpt")
+        offset = 0.0 if offset_variance is None else not_negative("offset_variance", offset_variance)
+        noise = np.nan if noise_variance is None else not_negative("noise_variance", noise_variance)
+        if test == "bisection" and has_none:
+            relative, signal = np.nan, np.nan
+        elif bandwidth is None or signal_variance is None or noise_variance is None:
+            raise ValueError(
+                "a test compares f with noise, so it needs bandwidth, signal_variance and noise_variance: pass all, or "
+                "a fitted model as model=; or neither bandwidth nor signal_variance, for a bisection"
+            )
+        else:
+            relative, signal = relative_bandwidth(bandwidth, low, high), positive("signal_variance", signal_variance)
+            offset = _OFFSET * signal if is_careful and offset_variance is None else offset
+            noise = least_noise(signal + offset, noise)
+        # NumPy's numbers may have less precision.
+        accept = threshold(n_dims) if accept is None else float(accept)
+        reject = -threshold(n_dims) if reject is None else float(reject)
+        if not (0 < accept < np.inf and -np.inf < reject < 0):
+            raise ValueError(f"thresholds need accept > 0 > reject; got accept={accept!r}, reject={reject!r}")
+        settings = Settings(
+            *(n_dims, test, relative, signal, noise, accept, reject, count("budget", budget)),
+            retest=is_careful if retest is None else bool(retest),
+            offset_variance=offset,
+            check=test == "bisection" or (is_careful if check is None else bool(check)),
+            low=low,
+            high=high,
+        )
         self._begin(settings, int(np.random.default_rng(random_seed).integers(2**63)), {}, 0)
 
     def _begin(self, settings: Settings, seed: int, answers: dict[int, float], n_asked: int) -> None:
@@ -172,7 +203,7 @@ class HDSLearner(Summarized):
         self._block, self._questions = start, questions
 
     def _are_answered(self, start: int, stop: int) -> bool:
-        return all(number in self._answers for number in range(start, stop))
+        return self._answers.keys() >= set(range(start, stop))
 
     def __getstate__(self) -> dict[str, Any]:
         # A generator cannot be copied.
@@ -217,7 +248,7 @@ class HDSLearner(Summarized):
         """
         labels = [node.label for node in self.halving.nodes if node.status == status] if self.halving else []
         if self.check and status == {None: "open", False: "contradicted", True: None}[self.shows_nothing]:
-            labels.append(label_of(0, self.settings.n_dims))
+            labels.append(Node(0, self.settings.n_dims).label)
         return labels
 
     def recommend(self) -> list[int]:

@@ -13,7 +13,6 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
-from pymc_active.relevant_inputs.settings import SCALES
 from pymc_active.support.arguments import checked
 from pymc_active.support.options import count
 from pymc_active.support.user_warnings import DoubtfulFitWarning, DoubtfulSearchWarning, ignoring, warn_user
@@ -70,15 +69,16 @@ def hds(
     [3, 70]
     """
     f = of_rows(f, vectorized)
-    told = dict(zip(("n_dims", *SCALES), (n_dims, bandwidth, signal_variance, noise_variance), strict=True))
+    scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
     if model is not None:
         of_model = _scales_of_model(model, bandwidth)
-        if n_dims not in (None, of_model["n_dims"]):
-            raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
-        told = of_model | {name: value for name, value in told.items() if value is not None}
+        width = of_model.pop("n_dims")
+        if n_dims not in (None, width):
+            raise ValueError(f"model has {width} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+        n_dims, scales = width, of_model | {name: value for name, value in scales.items() if value is not None}
     if batch_size is not None:
         batch_size = count("batch_size", batch_size)
-    learner = HDSLearner(**told, random_seed=random_seed, **settings)
+    learner = HDSLearner(n_dims, **scales, random_seed=random_seed, **settings)
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:

@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_bounds, read_numbers
 
-SCALES = ("bandwidth", "signal_variance", "noise_variance")
 # With less noise, in signal variances, the covariance of the observations is singular to rounding.
 _LEAST_NOISE = 1e-10
-# Prior variance of the mean of f, in signal variances, where nothing is known about it.
-_OFFSET = 10.0
 # Default thresholds: ε, the probability of an error, for d active inputs.
 _ERROR, _N_ACTIVE = 1 - 0.99, 4
 
@@ -62,48 +58,6 @@ def threshold(n_dims: int) -> float:
     """
     nodes = min(_N_ACTIVE, n_dims) * (int(np.ceil(np.log2(n_dims))) + 1)
     return float(np.log(2 * nodes / _ERROR))
-
-
-def read_settings(
-    n_dims: int,
-    bounds: Any,
-    test: str | None,
-    scales: tuple[Any, ...],
-    thresholds: tuple[Any, ...],
-    budget: int,
-    retest: bool | None,
-    offset_variance: float | None,
-    check: bool | None,
-) -> Settings:
-    """Check what :class:`HDSLearner` was given, but the name of the test."""
-    n_dims = count("n_dims, the number of inputs,", n_dims)
-    low, high = read_box(bounds, n_dims)
-    bandwidth, signal, noise = scales
-    # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, and is checked.
-    is_careful, has_none = test is None, bandwidth is signal is None
-    test = test or ("bisection" if has_none else "gpt")
-    offset = None if offset_variance is None else not_negative("offset_variance", offset_variance)
-    if test == "bisection" and has_none:
-        bandwidth = signal = np.nan
-        noise = np.nan if noise is None else not_negative("noise_variance", noise)
-    elif missing := [name for name, value in zip(SCALES, scales, strict=True) if value is None]:
-        raise ValueError(
-            f"a test compares f with noise, so it needs {', '.join(missing)}: pass numbers, or a fitted model as "
-            "model=; or neither bandwidth nor signal_variance, for a bisection"
-        )
-    else:
-        bandwidth, signal = relative_bandwidth(bandwidth, low, high), positive("signal_variance", signal)
-        offset = _OFFSET * signal * is_careful if offset is None else offset
-        noise = least_noise(signal + offset, not_negative("noise_variance", noise))
-    (accept, reject), default = thresholds, threshold(n_dims)
-    # NumPy's numbers may have less precision.
-    accept, reject = default if accept is None else float(accept), -default if reject is None else float(reject)
-    if not (0 < accept < np.inf and -np.inf < reject < 0):
-        raise ValueError(f"thresholds need accept > 0 > reject; got accept={accept!r}, reject={reject!r}")
-    retest = is_careful if retest is None else bool(retest)
-    check = test == "bisection" or (is_careful if check is None else bool(check))
-    scales, budget = (bandwidth, signal, noise), count("budget", budget)
-    return Settings(n_dims, test, *scales, accept, reject, budget, retest, offset or 0.0, check, low, high)
 
 
 def read_box(bounds: Any, n_dims: int) -> tuple[np.ndarray, np.ndarray]:
