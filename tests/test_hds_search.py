@@ -97,6 +97,9 @@ def test_a_simulator_without_noise(keywords):
     with pytest.warns(pma.DoubtfulSearchWarning, match=r"f was 3 at all \d+ points"):
         result = hds(lambda X: np.full(len(X), 3.0), 50, batch_size=5, random_seed=1, **keywords)
     assert (result.active, result.undecided) == ([], [])
+    assert result.data()[0].shape == (result.n_evaluations, 0)
+    with pytest.raises(ValueError, match="no active input was found"):
+        result.to_model()
 
 
 def test_a_function_flat_on_the_first_background_is_found_by_the_retest():
@@ -118,17 +121,19 @@ def test_a_function_flat_on_the_first_background_is_found_by_the_retest():
 def test_user_units_do_not_matter():
     """Bounds of any size, also one for each input; the bandwidth is in units of the inputs."""
     low, width = np.linspace(-5, 5, 20), np.linspace(1, 30, 20)
-    f = two_of(20, 3, 15, noise=0.0)
-    bounds = np.stack([low, low + width], 1)
-
-    def scaled(X):
-        assert ((bounds[:, 0] <= X) & (bounds[:, 1] >= X)).all()
-        return f(2 * (X - low) / width - 1)
-
-    result = hds(scaled, 20, bounds=bounds, random_seed=1, **(SMOOTH | {"bandwidth": 0.3 * width}))
-    reference = HDSLearner(20, bandwidth=0.6, signal_variance=1.0, noise_variance=0.01)
-    assert result.settings.scales == pytest.approx(reference.settings.scales)
+    f, bounds = two_of(20, 3, 15, noise=0.0), np.stack([low, low + width], 1)
+    keywords = SMOOTH | {"bandwidth": 0.3 * width, "bounds": bounds}
+    result = hds(lambda X: f(2 * (X - low) / width - 1), 20, random_seed=1, **keywords)
+    assert result.settings.scales == pytest.approx(HDSLearner(20, **SMOOTH).settings.scales)
     assert result.active == [3, 15]
+    X = result.history.X()
+    assert ((low <= X) & (low + width >= X)).all()
+    # Answers may have gone through single precision.
+    learner = HDSLearner(20, bounds=bounds, random_seed=3)
+    x = learner.ask()
+    learner.tell(x.astype(np.float32)[::-1], np.arange(8.0))
+    assert np.array_equal(HDSResult(learner).history.X(), x[::-1])
+    assert HDSResult(learner).history.y.tolist() == list(range(8))
 
 
 def test_a_hundred_thousand_inputs():
@@ -159,16 +164,6 @@ def test_scales_come_from_a_fitted_model():
         hds(np.sum, 30, model="ard")
 
 
-def test_no_active_input():
-    rng = np.random.default_rng(1)
-    result = hds(lambda X: rng.normal(0, 0.1, len(X)), 30, test="fdt", random_seed=2, **SMOOTH)
-    assert result.active == []
-    assert result.tree_table().status.tolist() == ["inactive"]
-    assert result.data()[0].shape == (result.n_evaluations, 0)
-    with pytest.raises(ValueError, match="no active input was found"):
-        result.to_model()
-
-
 # The learner
 
 
@@ -189,16 +184,6 @@ def test_what_is_answered_must_be_pending():
     assert np.array_equal(learner.pending, x)
     # Nothing can be asked before these are told.
     assert learner.ask().shape == (0, 30)
-
-
-def test_answers_that_went_through_single_precision_are_answers():
-    low = np.linspace(-5, 5, 30)
-    learner = HDSLearner(30, bounds=np.stack([low, low + 3], 1), random_seed=3)
-    x = learner.ask()
-    learner.tell(x.astype(np.float32)[::-1], np.arange(len(x), dtype=float))
-    assert len(learner.pending) == 0
-    assert np.array_equal(HDSResult(learner).history.X(), x[::-1])
-    assert HDSResult(learner).history.y.tolist() == list(range(len(x)))
 
 
 @each_search
@@ -230,34 +215,31 @@ def test_failed_evaluations_are_replaced(keywords):
     assert np.isfinite(result.data()[1]).all()
 
 
-@pytest.mark.parametrize("n", [0, 20])
 @pytest.mark.parametrize(
     ("raised", "kind"), [(OSError("the robot is stuck"), EvaluationError), (KeyboardInterrupt(), EvaluationInterrupt)]
 )
-def test_nothing_is_lost_when_f_raises_or_is_interrupted(n, raised, kind):
+def test_nothing_is_lost_when_f_raises_or_is_interrupted(raised, kind):
     f, seen = two_of(30, 4, 20), []
 
     def raising(X):
-        if len(seen) + len(X) > n:
+        if len(seen) + len(X) > 20:
             raise raised
         seen.extend(f(X))
         return seen[-len(X) :]
 
     with pytest.raises(kind, match=r"robot|KeyboardInterrupt") as caught:
         hds(raising, 30, random_seed=3, **SMOOTH)
-    assert type(caught.value) is kind
     kept = pickle.loads(pickle.dumps(caught.value))
     assert str(kept) == str(caught.value)
     for learner in (caught.value.learner, kept.learner):
         assert HDSResult(learner).history.y.tolist() == seen
         waiting = learner.pending
-        assert len(waiting)
         learner.run(two_of(30, 4, 20))
         assert learner.recommend() == [4, 20]
         assert np.array_equal(HDSResult(learner).history.X(slice(len(seen), len(seen) + len(waiting))), waiting)
 
 
-def test_a_function_may_write_into_its_argument_and_return_what_it_likes():
+def test_a_function_may_write_into_its_argument_and_return_a_column():
     def writes(X):
         X[:, 3] *= 2
         return np.sin(2 * X[:, 3])[:, None]
@@ -265,9 +247,6 @@ def test_a_function_may_write_into_its_argument_and_return_what_it_likes():
     result = hds(writes, 30, random_seed=1)
     assert result.active == [3]
     assert abs(result.history.X()).max() <= 1
-    learner = HDSLearner(8, random_seed=1)
-    learner.run(lambda X: float(X[0, 2]), batch_size=1)
-    assert learner.recommend() == [2]
     with pytest.raises(EvaluationError, match=r"shape \(8,\); got shape \(8, 2\)"):
         hds(lambda X: X[:, :2], 30, random_seed=1)
 
@@ -313,6 +292,16 @@ def test_the_tree_and_the_history_add_up(result):
     assert ((table.llr <= settings.reject) == (table.status == "inactive")).all()
 
 
+def test_to_model_holds_all_samples_on_the_inputs_found(result):
+    other = result.to_model(x_scale="box", y_scale="standardize", mean="zero", kernel="Matern52")
+    assert "mean_constant" not in other.shapes
+    gpm = result.to_model()
+    assert (gpm.X.shape, gpm.inputs) == ((result.n_evaluations, 2), [7, 30])
+    fit = pma.fit_laplace(gpm, random_seed=1, n_restarts=2, population=0, progressbar=False)
+    error = pma.predict(fit, gpm.X).f_mean.to_numpy() - two_of(40, 7, 30, noise=0.0)(result.history.X())
+    assert np.sqrt(np.mean(error**2)) < 0.1
+
+
 def test_datatree_can_be_saved(result, tmp_path):
     tree = result.to_datatree()
     tree.to_netcdf(tmp_path / "hds.nc")
@@ -320,17 +309,6 @@ def test_datatree_can_be_saved(result, tmp_path):
     assert tree["tree"].inputs[0] == "0-39"
     assert tree["design"].attrs["stopped"] == "decided"
     assert HDSResult(HDSLearner(40, random_seed=1)).to_datatree()["constant_data"].X.shape == (0, 40)
-
-
-def test_to_model_holds_all_samples_on_the_inputs_found(result):
-    other = result.to_model(x_scale="box", y_scale="standardize", mean="zero", kernel="Matern52")
-    assert "mean_constant" not in other.shapes
-    gpm = result.to_model()
-    assert gpm.X.shape == (result.n_evaluations, 2)
-    assert gpm.inputs == [7, 30]
-    fit = pma.fit_laplace(gpm, random_seed=1, n_restarts=2, population=0, progressbar=False)
-    error = pma.predict(fit, gpm.X).f_mean.to_numpy() - two_of(40, 7, 30, noise=0.0)(result.history.X())
-    assert np.sqrt(np.mean(error**2)) < 0.1
 
 
 def test_the_picture_shows_f_against_the_inputs_found(result):
