@@ -17,6 +17,7 @@ SEARCHES = {
     "checked": SCALES,
     "gpt": SCALES | {"test": "gpt"},
     "fdt": SCALES | {"test": "fdt", "retest": True},
+    "bounds": {"bounds": np.stack([np.linspace(-2, 0, 30), np.linspace(1, 9, 30)], 1)},
 }
 
 
@@ -44,6 +45,7 @@ def loaded(learner, path):
 def test_a_loaded_search_asks_the_same_bit_for_bit(keywords, n, tmp_path):
     learner = HDSLearner(30, random_seed=3, **keywords)
     ask_and_tell(learner, n)
+    learner.tell(learner.ask(1), np.nan)
     waiting = learner.ask(2)
     others = loaded(learner, tmp_path / "search.nc"), deepcopy(learner), pickle.loads(pickle.dumps(learner))
     asked = ask_and_tell(learner, 100)
@@ -52,17 +54,7 @@ def test_a_loaded_search_asks_the_same_bit_for_bit(keywords, n, tmp_path):
         assert np.array_equal(asked, ask_and_tell(one, 100))
         assert HDSResult(one).tree_table().equals(HDSResult(learner).tree_table())
     with xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf") as tree:
-        assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y[:n])
-
-
-def test_bounds_and_failures_are_kept(tmp_path):
-    bounds = np.stack([np.linspace(-2, 0, 30), np.linspace(1, 9, 30)], 1)
-    learner = HDSLearner(30, bounds=bounds, random_seed=3, **SCALES)
-    ask_and_tell(learner, 5)
-    learner.tell(learner.ask(1), [np.nan])
-    other = loaded(learner, tmp_path / "search.nc")
-    assert np.isnan(HDSResult(other).history.y[-1])
-    assert np.array_equal(other.ask(), learner.ask())
+        assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y[: n + 1], equal_nan=True)
 
 
 def test_a_killed_run_has_lost_nothing(tmp_path):
@@ -115,8 +107,3 @@ def test_damaged_files_are_named(change, message, tmp_path):
     files.write(path, contents, KIND, FORMAT_VERSION)
     with pytest.raises(ValueError, match=message):
         HDSLearner.load(path)
-    files.write(path, contents, KIND, FORMAT_VERSION + 1)
-    with pytest.raises(ValueError, match=r"has version 6 .* knows version 5: upgrade it"):
-        HDSLearner.load(path)
-    with pytest.raises(FileNotFoundError):
-        HDSLearner.load(tmp_path / "other.nc")

@@ -160,8 +160,6 @@ def test_scales_come_from_a_fitted_model():
         hds(f, 4, model=fit)
     with pytest.raises(ValueError, match="pass bandwidth="):
         hds(np.sum, model=pma.composite_gp(X[:8, :1], X[:8, 0], "LIN"))
-    with pytest.raises(TypeError, match="model must be a GPModel or a fit"):
-        hds(np.sum, 30, model="ard")
 
 
 # The learner
@@ -205,9 +203,7 @@ def test_failed_evaluations_are_replaced(keywords):
     f = two_of(30, 4, 20)
     rng = np.random.default_rng(8)
 
-    def failing(X):
-        return np.where(rng.random(len(X)) < 0.2, np.nan, f(X))
-
+    failing = lambda X: np.ma.masked_array(f(X), rng.random(len(X)) < 0.2)  # noqa: E731
     with pytest.warns(UserWarning, match="f returned NaN or infinity at"):
         result = hds(failing, 30, random_seed=3, **keywords)
     assert result.active == [4, 20]

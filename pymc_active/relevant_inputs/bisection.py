@@ -56,8 +56,7 @@ class Bisection:
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
     The last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them; ``n_shown`` is 0 while
     there are too few. With noise, ``share_of_others`` is an estimate of the part of the variance of f that inputs not
-    found account for, and two standard errors more. The number of repeats behind the measured ``noise_variance`` is
-    ``freedom``.
+    found account for, and two standard errors more.
     """
 
     def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
@@ -68,7 +67,7 @@ class Bisection:
         self._levels: set[float] = set()
         self._n_values = 0
         # Of repeats: the sum of squared deviations, and whether any two differ.
-        self._squares, self.freedom, self._is_noisy = 0.0, 0, False
+        self._squares, self._freedom, self._is_noisy = 0.0, 0, False
         self._ends: list[np.ndarray] = []
         # Inputs that were confirmed by repeats without noise, and their ends.
         self._unsure: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -118,7 +117,7 @@ class Bisection:
         if old:
             # How much one more value adds to the sum of squared deviations.
             self._squares += (y - float(np.mean(old))) ** 2 * len(old) / (len(old) + 1)
-            self.freedom += 1
+            self._freedom += 1
             self._is_noisy = self._is_noisy or abs(y - old[0]) > self._rounding(max(abs(y), abs(old[0])))
 
     def _of(self, x: np.ndarray) -> list[float]:
@@ -128,7 +127,7 @@ class Bisection:
     @property
     def noise_variance(self) -> float:
         """Of the noise, pooled over all repeats; 0 if these agree."""
-        return self._squares / self.freedom if self._is_noisy else 0.0
+        return self._squares / self._freedom if self._is_noisy else 0.0
 
     @property
     def _is_faint(self) -> bool:
@@ -144,7 +143,7 @@ class Bisection:
     @property
     def _most_noise(self) -> float:
         """What its variance is below, with 99 %."""
-        return self._squares / float(chdtri(self.freedom, 0.99))
+        return self._squares / float(chdtri(self._freedom, 0.99))
 
     def _rounding(self, size: float) -> float:
         """Differences that rounding makes of values of a size; a penalty elsewhere must not hide what happens here."""

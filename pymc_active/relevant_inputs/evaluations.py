@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,19 +46,11 @@ def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.nd
     """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,) after another."""
     if not callable(f):
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
-    if vectorized:
-        return f
-    return _OneByOne(f)
+    return f if vectorized else partial(_one_by_one, f)
 
 
-class _OneByOne:
-    """A function of points (k, D) by one of a point (D,)."""
-
-    def __init__(self, f: Callable[[np.ndarray], Any]):
-        self.f = f
-
-    def __call__(self, X: np.ndarray) -> list[float]:
-        return [float(np.asarray(self.f(x), float).reshape(())) for x in X]
+def _one_by_one(f: Callable[[np.ndarray], Any], X: np.ndarray) -> list[float]:
+    return [float(np.asarray(f(x), float).reshape(())) for x in X]
 
 
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray) -> np.ndarray:
@@ -66,7 +59,7 @@ def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray) -> np.ndarray:
         # A copy: an f that writes into it must not change what was asked.
         y = f(X.copy())
     except Exception as error:
-        hint = "" if isinstance(f, _OneByOne) else _HINT
+        hint = "" if getattr(f, "func", None) is _one_by_one else _HINT
         raise EvaluationError(f"f raised {type(error).__name__}: {error}{hint}") from error
     try:
         y = read_numbers(y, "what f returns")

@@ -37,30 +37,27 @@ _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 class HDSLearner(Summarized):
     """Find which of very many inputs matter by hierarchical diagonal sampling, asking and telling.
 
-    Sets of inputs are moved together. A set that changes f is split into halves, and a set that does not is dropped, so
-    the number of evaluations grows with the logarithm of the number of inputs. ``HDSResult(learner)`` is what was found
-    so far.
+    Sets of inputs are moved together; one that changes f is halved, another dropped. So evaluations grow with the
+    logarithm of the number of inputs. ``HDSResult(learner)`` is what was found so far.
 
     Parameters
     ----------
     n_dims : int
         D, the number of inputs.
     test : {"bisection", "gpt", "fdt"}, optional
-        ``"bisection"``, the default without scales, needs none and finds inputs of any function: between two points at
-        which f differs it goes half way until a single input makes the difference, which new measurements confirm. It
-        ends when dozens of pairs of points, the last that differ in all inputs not found, show no change.
-        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests of sets of inputs on a random background, by Gaussian
-        processes and by finite differences. They trust the scales: f should resemble a draw of the process. With scales
-        and without a name the test is ``"gpt"``, by default with ``retest``, ``check`` and an ``offset_variance`` of
-        ten signal variances; with a name it is the paper's.
+        ``"bisection"``, the default without scales, finds inputs of any function: between two points at which f differs
+        it goes half way until a single input makes the difference. It ends when dozens of pairs of points that differ
+        in all inputs not found show no change. ``"gpt"`` and ``"fdt"`` are the paper's sequential tests of sets of
+        inputs on a random background, by Gaussian processes and by finite differences, and trust the scales. With
+        scales and without a name the test is ``"gpt"``, by default with ``retest``, ``check`` and an
+        ``offset_variance`` of ten signal variances; with a name it is the paper's.
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. If b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
     signal_variance, noise_variance : float
-        Variances of f and of the noise, in squared units of y. The noise of a simulator may be 0: at least 1e-10 of the
-        signal variance is assumed, since covariances with less are singular to rounding. A bisection needs none
-        of the three. If repeats agree and f is rough all the same, as simulators are, pass the ``noise_variance`` of
-        changes that do not matter, or all inputs count.
+        Variances of f and of the noise, in squared units of y. The noise may be 0: tests assume at least 1e-10 of the
+        signal variance. A bisection needs none of the three; but if repeats agree and f is rough all the same, pass the
+        ``noise_variance`` of changes that do not matter, or all inputs count.
     accept, reject : float, optional
         Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those
         that find exactly the active inputs, up to four, with 99 % if f is a draw of the assumed Gaussian process.
@@ -338,11 +335,12 @@ class HDSLearner(Summarized):
         if save_to is not None:
             self.save(save_to)
         self._advance()
+        most = None if batch_size is None else count("batch_size", batch_size)
         stop = self.settings.budget if n is None else self.n_evaluations + n
         n_failed = 0
         while self.n_evaluations < stop and not self.is_finished:
             with keeping(self):
-                X = self.pending if self._waiting else self.ask(batch_size)
+                X = self.pending if self._waiting else self.ask(most)
                 X = X[: stop - self.n_evaluations]
                 y = evaluate(f, X)
                 self.tell(X, y)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import chdtri
 
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
@@ -25,8 +24,6 @@ _GUESS = 0.5
 _LARGEST_STORED = 10_000_000
 # Least sd of the noise of a model of the inputs found, relative to that of the signal.
 _LEAST_NOISE = 1e-3
-# Noise that is larger than assumed by this factor does no harm; p-value at which it counts as larger.
-_HARMLESS, _SURPRISING = 2.0, 1e-4
 
 
 class History(Summarized):
@@ -40,15 +37,13 @@ class History(Summarized):
         return len(self.y)
 
     def _summary(self) -> Summary:
-        return Summary(f"History of {len(self)} evaluations", {"failed": np.isnan(self.y).sum()})
+        return Summary(f"History of {len(self.y)} evaluations", {"failed": np.isnan(self.y).sum()})
 
     def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
         """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
-        rows, inputs = np.arange(len(self))[rows], np.arange(self._n_dims)[inputs]
-        X = np.empty((len(rows), len(inputs)))
-        for k, row in enumerate(rows):
-            X[k] = self._points[row][inputs]
-        return X
+        rows, inputs = np.arange(len(self.y))[rows], np.arange(self._n_dims)[inputs]
+        # Where there are very many inputs, a few of them take little memory.
+        return np.array([self._points[row][inputs] for row in rows]).reshape(len(rows), len(inputs))
 
 
 class HDSResult(Summarized):
@@ -65,7 +60,7 @@ class HDSResult(Summarized):
     def __init__(self, learner: HDSLearner):
         self.learner, self.check, self.active = learner, copy(learner.check), learner.recommend()
         self.history = History(learner.settings.n_dims, learner.log)
-        self.n_evaluations = len(self.history)
+        self.n_evaluations = len(self.history.y)
         self.undecided, self.contradicted = learner.nodes("open"), learner.nodes("contradicted")
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
         self._shows_nothing = learner.shows_nothing
@@ -80,10 +75,9 @@ class HDSResult(Summarized):
         settings = self.learner.settings
         if not np.isnan(settings.bandwidth):
             return settings
-        y = self.history.y[np.isfinite(self.history.y)]
         noise = max(self.check.noise_variance if self.check else 0.0, np.nan_to_num(settings.noise_variance))
-        variance = max(float(y.var()) - noise, noise) if len(y) else 0.0
-        signal = variance or 1.0
+        y = self.data()[1]
+        signal = (max(float(y.var()) - noise, noise) if len(y) else 0.0) or 1.0
         return replace(settings, bandwidth=_GUESS, signal_variance=signal, noise_variance=least_noise(signal, noise))
 
     @property
@@ -117,8 +111,8 @@ class HDSResult(Summarized):
 
     @property
     def doubt(self) -> str | None:
-        """Why inputs may be missed, or found without cause."""
-        settings, check, y = self.settings, self.check, self.history.y[np.isfinite(self.history.y)]
+        """Why inputs may be missed."""
+        settings, check, y = self.settings, self.check, self.data()[1]
         if check and self._shows_nothing is False:
             about = (
                 f", about {check.share_of_others[0]:.1%} of its variance"
@@ -144,15 +138,7 @@ class HDSResult(Summarized):
                 f"{', '.join(self.contradicted[:3])} changed f, but neither half did, so inputs may be missed: pass "
                 "retest=True or check=True, or search without scales."
             )
-        if check is None or check.freedom == 0 or settings.test == "bisection":
-            return None
-        most = settings.noise_variance * max(_HARMLESS, chdtri(check.freedom, _SURPRISING) / check.freedom)
-        if check.noise_variance <= most:
-            return None
-        return (
-            f"repeats have a variance of {check.noise_variance:.3g}, but {settings.noise_variance:.3g} was assumed, so "
-            "inputs may be found without cause: pass a larger noise_variance, or no scales."
-        )
+        return None
 
     def tree_table(self) -> pd.DataFrame:
         """One row for each set of inputs, or node, that ``"gpt"`` or ``"fdt"`` tested; none of a bisection.

@@ -14,7 +14,6 @@ from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.result import HDSResult
 from pymc_active.support.arguments import checked
-from pymc_active.support.options import count
 from pymc_active.support.user_warnings import DoubtfulFitWarning, DoubtfulSearchWarning, ignoring, warn_user
 
 _LENGTHSCALES = ("lengthscale", "lengthscale_SE", "ls")
@@ -45,19 +44,17 @@ def hds(
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or a fit, optional
-        Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
-        lengthscale counts, since those of irrelevant inputs are long.
+        Gives bandwidth (of the shortest lengthscale), signal and noise variance unless they are passed; a model is
+        fitted first.
     batch_size : int, optional
         Most points evaluated at once. By default all that can be without loss, see :meth:`HDSLearner.ask`.
     bandwidth, signal_variance, noise_variance, random_seed, **settings
-        As in :class:`HDSLearner`, which does the work and raises; by bisection without the first two and ``model``.
-        Errors of f are those of :meth:`HDSLearner.run`: their ``learner`` can go on.
+        As in :class:`HDSLearner`, which does the work and raises. Errors of f have a ``learner`` that can go on.
 
     Warns
     -----
     DoubtfulSearchWarning, EvaluationWarning
-        If the budget ended first, or inputs not found change f, or a test has contradicted itself, or there is more
-        noise than assumed, or f was the same everywhere; if f returned NaN somewhere.
+        For what ``HDSResult.doubt`` says; if f returned NaN somewhere.
 
     Examples
     --------
@@ -70,15 +67,13 @@ def hds(
     """
     f = of_rows(f, vectorized)
     scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
+    told: dict[str, Any] = {"n_dims": n_dims} | scales
     if model is not None:
         of_model = _scales_of_model(model, bandwidth)
-        width = of_model.pop("n_dims")
-        if n_dims not in (None, width):
-            raise ValueError(f"model has {width} inputs, and n_dims is {n_dims!r}: leave n_dims out")
-        n_dims, scales = width, of_model | {name: value for name, value in scales.items() if value is not None}
-    if batch_size is not None:
-        batch_size = count("batch_size", batch_size)
-    learner = HDSLearner(n_dims, **scales, random_seed=random_seed, **settings)
+        if n_dims not in (None, of_model["n_dims"]):
+            raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+        told = of_model | {name: value for name, value in told.items() if value is not None}
+    learner = HDSLearner(**told, random_seed=random_seed, **settings)
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:
@@ -95,18 +90,15 @@ def _scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> dict[str, A
         raise TypeError(f"model must be a GPModel or a fit; got {type(model).__name__}")
     with ignoring(DoubtfulFitWarning):
         fit = fit_laplace(model, random_seed=0, progressbar=False) if isinstance(model, GPModel) else model
-    n_dims = fit.X.shape[1]
+    n_dims, point = fit.X.shape[1], fit.constrained_center
     if bandwidth is None:
-        point = fit.constrained_center
-        name = next((name for name in _LENGTHSCALES if name in point), None)
-        if name is None:
+        lengthscale = next((np.asarray(point[name], float) for name in _LENGTHSCALES if name in point), None)
+        if lengthscale is None:
             raise ValueError(
                 f"the model has no variable {' or '.join(_LENGTHSCALES)}, but {', '.join(sorted(point))}: pass "
                 "bandwidth=, which is √2 times the lengthscale of the squared exponential kernel"
             )
-        lengthscale = np.asarray(point[name], float)
         bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
-        bandwidth = float(bandwidth) if np.ndim(bandwidth) == 0 else bandwidth
     moments = fit.posterior.moments(fit.posterior.state(fit.center), fit.X)
     signal, noise = float(moments.prior_variance.mean()), float(moments.noise_variance.mean())
     return {"n_dims": n_dims, "bandwidth": bandwidth, "signal_variance": signal, "noise_variance": noise}
