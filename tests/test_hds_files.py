@@ -57,20 +57,10 @@ def test_a_loaded_search_asks_the_same_bit_for_bit(keywords, n, tmp_path):
         assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y[: n + 1], equal_nan=True)
 
 
-def test_a_killed_run_has_lost_nothing(tmp_path):
-    path, told = tmp_path / "search.nc", []
-
-    def dies(X):
-        if len(told) > 25:
-            raise KeyboardInterrupt
-        told.extend(two(X))
-        return two(X)
-
-    with pytest.raises(KeyboardInterrupt):
-        HDSLearner(30, random_seed=3).run(dies, batch_size=5, save_to=path)
-    learner = HDSLearner.load(path)
-    assert np.array_equal(HDSResult(learner).history.y, told)
-    whole = HDSLearner(30, random_seed=3)
+def test_a_run_that_is_saved_goes_on_from_its_file(tmp_path):
+    HDSLearner(30, random_seed=3).run(two, 25, batch_size=5, save_to=tmp_path / "search.nc")
+    learner, whole = HDSLearner.load(tmp_path / "search.nc"), HDSLearner(30, random_seed=3)
+    assert learner.n_evaluations == 25
     for one in (learner, whole):
         one.run(two, batch_size=5)
     assert np.array_equal(HDSResult(learner).history.X(), HDSResult(whole).history.X())
