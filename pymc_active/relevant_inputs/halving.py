@@ -42,6 +42,12 @@ class Node:
         """Its inputs, as ``"24-31"`` or ``"25"``."""
         return f"{self.start}-{self.stop - 1}" if self.stop - self.start > 1 else str(self.start)
 
+    def points(self, places: np.ndarray) -> np.ndarray:
+        """The background with the node's inputs at each place, (k, D)."""
+        X = np.tile(self.background, (len(places), 1))
+        X[:, self.start : self.stop] = places[:, None]
+        return X
+
 
 class Halving:
     """A search of the unit box, by a ``test`` of single nodes, that starts with all inputs.
@@ -63,10 +69,10 @@ class Halving:
 
     def run(self) -> Generator[np.ndarray, np.ndarray, None]:
         """All points of the search, in turn."""
-        self._begin(self.nodes, self._draw_background())
+        self._begin(self.nodes)
         while nodes := list(self._open):
             places = [self._test.places(node.z, node.y, self._rng) for node in nodes]
-            y = yield np.concatenate([self._points(*both) for both in zip(nodes, places, strict=True)])
+            y = yield np.concatenate([node.points(z) for node, z in zip(nodes, places, strict=True)])
             ends = np.cumsum([len(z) for z in places])[:-1]
             for node, z, values in zip(nodes, places, np.split(y, ends), strict=True):
                 node.n_evaluations += len(values)
@@ -76,16 +82,9 @@ class Halving:
                     node.llr = float(self._test.path(node.z, node.y)[-1])
                     self._judge(node)
 
-    def _points(self, node: Node, places: np.ndarray) -> np.ndarray:
-        X = np.tile(node.background, (len(places), 1))
-        X[:, node.start : node.stop] = places[:, None]
-        return X
-
-    def _draw_background(self) -> np.ndarray:
-        return self._rng.random(self.settings.n_dims)
-
-    def _begin(self, nodes: list[Node], background: np.ndarray) -> None:
-        """Test nodes on a background."""
+    def _begin(self, nodes: list[Node], background: np.ndarray | None = None) -> None:
+        """Test nodes on a background, by default on a new one, a random point of the unit box."""
+        background = self._rng.random(self.settings.n_dims) if background is None else background
         for node in nodes:
             node.status, node.background, node.z, node.y = "open", background, _EMPTY, _EMPTY
             node.n_tests += 1
@@ -111,12 +110,12 @@ class Halving:
         """An active node whose halves are both rejected has had a wrong verdict: one of these three."""
         if node.parent is None and self.settings.retest and not node.was_retested:
             node.was_retested = True
-            self._begin([node], self._draw_background())
+            self._begin([node])
         while node.parent is not None:
             node = node.parent
             if any(half.status in ("open", "active") for half in node.children):
                 return
             if self.settings.retest and not node.was_retested:
                 node.was_retested = True
-                return self._begin(node.children, self._draw_background())
+                return self._begin(node.children)
             node.status = "contradicted"
