@@ -3,6 +3,6 @@
 from pymc_active.relevant_inputs.coordinate_wise import Screening
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.result import HDSResult, History
+from pymc_active.relevant_inputs.search import HDSResult, History
 
 __all__ = ["EvaluationError", "EvaluationInterrupt", "HDSLearner", "HDSResult", "History", "Screening"]

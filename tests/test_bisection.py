@@ -47,27 +47,6 @@ def noisy(f, sd, seed=0):
     return lambda X: f(X) + rng.normal(0, sd, len(X))
 
 
-@pytest.mark.parametrize(("f", "active"), FUNCTIONS.items(), ids=lambda value: getattr(value, "__name__", ""))
-def test_functions_without_noise_are_found_exactly(f, active):
-    result = hds(f, 100, random_seed=1, **BOX)
-    assert result.active == active
-    assert result.stopped == "decided"
-
-
-@pytest.mark.parametrize(("f", "active"), FUNCTIONS.items(), ids=lambda value: getattr(value, "__name__", ""))
-def test_functions_with_noise_are_found(f, active):
-    """Noise of 0.5 % of the variance beside the weak effect, and of 1 % elsewhere."""
-    sd = np.sqrt(0.005 if f is weak else 0.01) * f(np.random.default_rng(1).random((4000, 100))).std()
-    assert hds(noisy(f, sd), 100, random_seed=1, **BOX).active == active
-
-
-@pytest.mark.parametrize("f", [all_three, if_then])
-def test_noise_that_is_far_from_normal(f):
-    rng = np.random.default_rng(3)
-    skewed = lambda X: f(X) + 0.1 * rng.lognormal(0, 1, len(X))  # noqa: E731
-    assert hds(skewed, 100, random_seed=1, **BOX).active == FUNCTIONS[f]
-
-
 def test_noise_that_some_points_lack_is_noticed():
     """Repeats that agree in one half of the box say nothing about the other."""
     rng = np.random.default_rng(3)
@@ -88,15 +67,6 @@ def test_a_rough_simulator_needs_to_know_which_changes_do_not_matter():
 def test_constants_and_noise_alone_have_no_inputs():
     result = hds(noisy(lambda X: np.zeros(len(X)), 1.0), 50, random_seed=1)
     assert (result.active, result.stopped, result.doubt) == ([], "decided", None)
-    # A single value may be all that a function has outside a small part.
-    for f in (lambda X: np.zeros(len(X)), lambda X: 1.0 * (abs(X[:, 5] - 0.503) < 1e-3)):
-        with pytest.warns(pma.DoubtfulFitWarning, match=r"f was 0 at all 72 points: no input matters, or f changes"):
-            result = hds(f, 50, random_seed=1)
-        assert (result.active, result.stopped) == ([], "decided")
-
-
-def last_digits(X):
-    return 1e6 * (X.sum(1) + 100) / (X.sum(1) + 100)
 
 
 def solver(X):
@@ -114,11 +84,10 @@ def cancelled(X):
         (lambda X: np.where(X[:, 9] > 0.4, 1e20, signs(X)), [3, 9, 40, 77]),
         (lambda X: np.where(X[:, 9] > 0.4, 1e9, X[:, 5]), [5, 9]),
         (lambda X: 1e8 + 1e-4 * X[:, 5], [5]),
-        (last_digits, []),
         (cancelled, [3, 40, 77]),
         (solver, [3, 5, 40, 77]),
     ],
-    ids=["penalty 1e20", "penalty 1e9", "offset", "last digits", "cancelled", "solver"],
+    ids=["penalty 1e20", "penalty 1e9", "offset", "cancelled", "solver"],
 )
 def test_what_counts_as_rounding_depends_on_the_values_that_are_compared(f, active):
     for seed in range(3):
@@ -138,6 +107,7 @@ def test_all_inputs_may_matter():
     result = hds(lambda X: X.sum(1), 5, random_seed=1)
     assert result.active == [0, 1, 2, 3, 4]
     assert result.changed_by_others == 0
+    assert hds(if_then, 100, random_seed=1, **BOX).changed_by_others == pytest.approx(1 - 0.05 ** (1 / 32))
 
 
 def test_the_last_check_finds_what_the_tests_missed():
@@ -147,14 +117,6 @@ def test_the_last_check_finds_what_the_tests_missed():
     result = hds(signs, 100, random_seed=1, **scales)
     assert result.active == [3, 40, 77]
     assert result.doubt is None
-
-
-def test_more_noise_than_assumed_is_a_warning():
-    """With a hundredth of the noise that there is, a check of the inputs *not* found is no consolation."""
-    f = noisy(lambda X: 2 * np.sin(5 * X[:, 3]), 0.5)
-    scales = {"bandwidth": 0.5, "signal_variance": 1.0, "noise_variance": 0.0025}
-    with pytest.warns(UserWarning, match=r"found without cause|budget of 2000 ended"):
-        hds(f, 40, random_seed=1, **scales)
 
 
 def test_p_values_of_pairs_without_effect_are_uniform():
@@ -203,38 +165,6 @@ def test_what_is_left_is_told_unless_it_is_negligible(monkeypatch, size, is_told
         assert f"at most {result.check.share_of_others[1]:.1%} of the variance of f" in repr(result)
 
 
-@pytest.mark.parametrize("p_value", [0.15, 0.005])
-def test_pairs_decide_where_the_budget_ends_among_them(monkeypatch, p_value):
-    monkeypatch.setattr(Bisection, "_p_value", lambda self, values: p_value)
-    learner = HDSLearner(20, random_seed=0, budget=400, **BOX)
-    learner.run(noisy(lambda X: X[:, 7], 0.3), 399)
-    result = HDSResult(learner)
-    assert (result.stopped, result.changed_by_others) == ("interrupted", 1)
-    learner.run(noisy(lambda X: X[:, 7], 0.3))
-    result = HDSResult(learner)
-    assert learner._check.n_shown >= 32
-    is_left = p_value < 0.01
-    assert (result.stopped, result.doubt is not None, bool(result.contradicted)) == ("decided", is_left, is_left)
-
-
-@pytest.mark.parametrize("n_dims", [1, 2, 5])
-def test_few_inputs_with_noise(n_dims):
-    """Corners come again: pairs have four values all the same."""
-    for seed in range(10):
-        result = hds(noisy(lambda X: X[:, 0], 0.1, seed), n_dims, random_seed=seed, **BOX)
-        assert 0 in result.active
-
-
-@pytest.mark.filterwarnings("ignore:.*inputs not found change f")
-@pytest.mark.parametrize(("later", "shows_nothing"), [(0.5, True), (0.005, False)])
-def test_a_surprise_is_tried_again_with_new_pairs(monkeypatch, later, shows_nothing):
-    """Otherwise one search in a hundred would say without cause that inputs are left."""
-    rng, p_values = np.random.default_rng(0), iter([0.1, *[0.005] * 6, later])
-    monkeypatch.setattr(Bisection, "_p_value", lambda self, pairs: next(p_values))
-    result = hds(lambda X: rng.normal(size=len(X)), 5, random_seed=0)
-    assert (not result.contradicted, result.check.n_shown, list(p_values)) == (shows_nothing, 128, [])
-
-
 @pytest.mark.parametrize(("f", "active"), FUNCTIONS.items(), ids=lambda value: getattr(value, "__name__", ""))
 def test_faint_noise_costs_little(f, active):
     """Of the 64 values of the last pairs none comes twice; with more noise all do."""
@@ -248,88 +178,27 @@ def test_faint_noise_costs_little(f, active):
     assert n[1e-4] < n[0] + 8 * len(active) + 40
 
 
-def test_single_values_and_pairs_of_values_are_compared_as_single_ones():
-    fair = Bisection(3, [], np.random.default_rng(0))._fair([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0], [np.nan, 7.0]])
-    assert_allclose(fair, [[[1], [3]], [[5], [6]]])
-
-
-def test_the_bound_is_that_of_its_pairs():
-    result = hds(if_then, 100, random_seed=1, **BOX)
-    assert (1 - result.changed_by_others) ** result.check.n_shown == pytest.approx(0.05)
-    assert f"{result.changed_by_others:.1%} of pairs" in repr(result)
-
-
-def test_a_budget_that_ends_before_the_check_is_a_warning():
-    with pytest.warns(UserWarning, match=r"budget of 50 ended .*coordinate_wise"):
-        result = hds(ten, 100, budget=50, random_seed=1, **BOX)
-    assert result.stopped == "budget"
-    assert result.undecided == ["0-99"]
-    assert result.changed_by_others == 1
-
-
-def test_what_is_left_and_cannot_be_told_is_a_warning():
-    """Sixty inputs, each far below the noise and together above it."""
-    f = noisy(lambda X: 0.3 * np.sign(X - 0.5).sum(1), 4.0)
-    with pytest.warns(UserWarning, match="inputs not found change f"):
-        result = hds(f, 60, budget=10_000, random_seed=2, **BOX)
-    assert result.contradicted
-    assert len(result.active) < 60
-
-
-def test_failed_evaluations_are_passed_over():
-    f = lambda X: np.where(X[:, 9] > 0.8, np.nan, signs(X))  # noqa: E731
-    with pytest.warns(UserWarning, match="a search of lambda X: numpy.isnan"):
-        result = hds(f, 100, random_seed=1, **BOX)
-    assert result.active == [3, 40, 77]
-    assert hds(lambda X: np.isnan(f(X)), 100, random_seed=1, **BOX).active == [9]
-
-
-def test_masked_values_are_failures_and_what_is_no_number_is_refused():
-    with pytest.warns(UserWarning, match="returned NaN"):
-        result = hds(lambda X: np.ma.masked_array(signs(X), X[:, 9] > 0.8), 100, random_seed=1, **BOX)
-    assert result.active == [3, 40, 77]
-    for f, found in [(lambda X: None, "None is no number"), (lambda X: X[:, 0] + 1j, "complex numbers")]:
-        with pytest.raises(EvaluationError, match=f"what f returns must hold numbers; .*{found}"):
-            hds(f, 100, random_seed=1)
-
-
-def test_what_follows_needs_no_scales_either():
-    f = noisy(lambda X: 4 * np.sin(3 * X[:, 7]) - 8 * np.square(X[:, 20] - 0.4), 0.05)
-    result = hds(f, 30, random_seed=1, **BOX)
-    fit = pma.fit_laplace(result.to_model(), n_restarts=1, population=0, random_seed=1, progressbar=False)
-    assert fit.gpm.inputs == [7, 20]
-    assert result.settings.noise_variance == pytest.approx(0.05**2, rel=0.5)
-    assert "bandwidth" in result.to_datatree()["design"].attrs
-    assert pma.plots.plot(result)[0, 0].get_title(loc="left").startswith("30 inputs")
-
-
 @pytest.mark.slow
 def test_a_simulator_of_one_point():
-    def one(x):
-        assert x.shape == (20,)
-        return 3 * x[4]
-
     keywords = {"vectorized": False, "random_seed": 1}
-    assert hds(one, 20, **keywords).active == [4]
-    assert coordinate_wise(one, 20, n_pairs=2, n_active=1, **keywords).active == [4]
-    with pytest.raises(RuntimeError) as caught:
-        hds(lambda x: one(x)[0], 20, **keywords)
-    assert "vectorized" not in str(caught.value)
-    with pytest.raises(RuntimeError, match="vectorized=False"):
+    assert hds(lambda x: 3 * x[4], 20, **keywords).active == [4]
+    assert coordinate_wise(lambda x: 3 * x[4], 20, n_pairs=2, n_active=1, **keywords).active == [4]
+    with pytest.raises(EvaluationError, match="vectorized=False"):
         hds(lambda x: 3 * x[19], 20, random_seed=1)
+    with pytest.raises(EvaluationError, match=r"what f returns must hold numbers; .*None is no number"):
+        hds(lambda X: None, 100, random_seed=1)
 
 
 def test_a_model_of_a_simulator_without_noise_is_well_conditioned():
     """Rows that differ in other inputs only are equal in the model, whose noise is a thousandth of the signal."""
-    result = pma.active.hds(lambda X: 3 * X[:, 3] + np.sin(3 * X[:, 17]) + X[:, 3] * X[:, 9], 40, random_seed=2)
+    result = hds(lambda X: 3 * X[:, 3] + np.sin(3 * X[:, 17]) + X[:, 3] * X[:, 9], 40, random_seed=2)
     gpm = result.to_model()
-    assert len(np.unique(gpm.X, axis=0)) <= len(gpm.X) < result.n_evaluations
-    assert "log_noise" not in gpm.shapes
-    signal = np.sqrt(result.settings.signal_variance)
+    assert len(np.unique(np.column_stack([gpm.X, gpm.y]), axis=0)) == len(gpm.y) < result.n_evaluations
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
-    y_noise = pma.predict(fit, gpm.X[:1])
-    assert_allclose(y_noise.y_variance - y_noise.f_variance, (1e-3 * signal) ** 2, rtol=1e-6)
+    there = pma.predict(fit, gpm.X[:1])
+    assert_allclose(there.y_variance - there.f_variance, 1e-6 * result.settings.signal_variance, rtol=1e-6)
     assert not fit.diagnostics["warnings"]
-    # A noise that is known stays.
-    noisy = pma.active.hds(lambda X: 3 * X[:, 3], 8, noise_variance=0.01, random_seed=2).to_model()
-    assert "log_noise" in noisy.shapes
+    # A noise that was seen stays.
+    result = hds(noisy(lambda X: 3 * X[:, 3], 0.1), 8, random_seed=2)
+    assert "log_noise" in result.to_model().shapes
+    assert result.settings.noise_variance == pytest.approx(0.01, rel=0.5)

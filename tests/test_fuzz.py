@@ -178,9 +178,9 @@ def sane():
         "Learner.expect": call(t.learner.expect, x=t.pool[:1]),
         "Learner.stop": call(t.learner.stop, epsilon=0.1, delta=0.1),
         "Learner.run": call(t.learner.run, oracle=f, n=0, progressbar=False, until=None),
-        "HDSLearner": call(pma.hds.HDSLearner, **hds, recovery=0.9, n_active=2, test="gpt"),
+        "HDSLearner": call(pma.hds.HDSLearner, **hds, test="gpt"),
         "HDSLearner.ask": call(t.hds_learner.ask, n=1),
-        "HDSLearner.tell": call(t.hds_learner.tell, x=np.zeros(3), y=1.0, asked=None),
+        "HDSLearner.tell": call(t.hds_learner.tell, x=t.hds_learner.ask(1), y=1.0),
         "HDSLearner.run": call(t.hds_learner.run, f=f, n=1, batch_size=1),
         "hds": call(active.hds, f=f, batch_size=None, **hds),
         "coordinate_wise": call(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pymc_active.hds import EvaluationError, HDSLearner, HDSResult
-from pymc_active.relevant_inputs.log import FORMAT_VERSION, KIND
+from pymc_active.hds import HDSLearner, HDSResult
+from pymc_active.relevant_inputs.learner import FORMAT_VERSION, KIND
 from pymc_active.support import files
 
 SCALES = {"bandwidth": 0.6, "signal_variance": 1.0, "noise_variance": 0.01}
@@ -17,6 +17,7 @@ SEARCHES = {
     "checked": SCALES,
     "gpt": SCALES | {"test": "gpt"},
     "fdt": SCALES | {"test": "fdt", "retest": True},
+    "bounds": {"bounds": np.stack([np.linspace(-2, 0, 30), np.linspace(1, 9, 30)], 1)},
 }
 
 
@@ -39,60 +40,27 @@ def loaded(learner, path):
     return HDSLearner.load(path)
 
 
-def copies(learner, tmp_path):
-    return loaded(learner, tmp_path / "search.nc"), deepcopy(learner), pickle.loads(pickle.dumps(learner))
-
-
 @pytest.mark.parametrize("keywords", SEARCHES.values(), ids=SEARCHES)
 @pytest.mark.parametrize("n", [0, 30])
 def test_a_loaded_search_asks_the_same_bit_for_bit(keywords, n, tmp_path):
     learner = HDSLearner(30, random_seed=3, **keywords)
     ask_and_tell(learner, n)
+    learner.tell(learner.ask(1), np.nan)
     waiting = learner.ask(2)
-    with pytest.warns(UserWarning, match="not asked for"):
-        learner.tell(np.zeros(30), 1.0)
-    others = copies(learner, tmp_path)
-    for one in others:
-        assert np.array_equal(one.pending, waiting)
-    for one in (learner, *others):
-        one.tell(waiting[::-1], two(waiting)[::-1])
+    others = loaded(learner, tmp_path / "search.nc"), deepcopy(learner), pickle.loads(pickle.dumps(learner))
     asked = ask_and_tell(learner, 100)
     for one in others:
+        assert np.array_equal(one.pending, waiting)
         assert np.array_equal(asked, ask_and_tell(one, 100))
-        assert one.recommend() == learner.recommend()
-        first, second = HDSResult(one), HDSResult(learner)
-        assert first.tree_table().equals(second.tree_table())
-        assert all(np.array_equal(*pair) for pair in zip(first.data(), second.data(), strict=True))
+        assert HDSResult(one).tree_table().equals(HDSResult(learner).tree_table())
+    with xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf") as tree:
+        assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y[: n + 1], equal_nan=True)
 
 
-def test_bounds_failures_and_places_measured_are_kept(tmp_path):
-    bounds = np.stack([np.linspace(-2, 0, 30), np.linspace(1, 9, 30)], 1)
-    learner = HDSLearner(30, bounds=bounds, random_seed=3, **SCALES)
-    ask_and_tell(learner, 5)
-    asked = learner.ask(1)
-    learner.tell(asked.round(2), [np.nan], asked=asked)
-    asked = learner.ask(1)
-    learner.tell(asked.round(2), two(asked), asked=asked)
-    other = loaded(learner, tmp_path / "search.nc")
-    assert np.array_equal(HDSResult(other).history.X()[-1:], asked.round(2))
-    assert np.isnan(HDSResult(other).history.y[-2])
-    assert np.array_equal(other.ask(), learner.ask())
-
-
-def test_a_killed_run_has_lost_nothing(tmp_path):
-    path, told = tmp_path / "search.nc", []
-
-    def dies(X):
-        if len(told) > 25:
-            raise KeyboardInterrupt
-        told.extend(two(X))
-        return two(X)
-
-    with pytest.raises(KeyboardInterrupt):
-        HDSLearner(30, random_seed=3).run(dies, batch_size=5, save_to=path)
-    learner = HDSLearner.load(path)
-    assert np.array_equal(HDSResult(learner).history.y, told)
-    whole = HDSLearner(30, random_seed=3)
+def test_a_run_that_is_saved_goes_on_from_its_file(tmp_path):
+    HDSLearner(30, random_seed=3).run(two, 25, batch_size=5, save_to=tmp_path / "search.nc")
+    learner, whole = HDSLearner.load(tmp_path / "search.nc"), HDSLearner(30, random_seed=3)
+    assert learner.n_evaluations == 25
     for one in (learner, whole):
         one.run(two, batch_size=5)
     assert np.array_equal(HDSResult(learner).history.X(), HDSResult(whole).history.X())
@@ -101,45 +69,22 @@ def test_a_killed_run_has_lost_nothing(tmp_path):
 def test_a_search_is_not_begun_over_another_or_saved_over_what_another_told(tmp_path):
     path = tmp_path / "search.nc"
     HDSLearner(30, random_seed=3).run(two, 3, save_to=path)
-    with pytest.raises(FileExistsError, match="neither wrote nor loaded"):
-        HDSLearner(30, random_seed=4).run(lambda X: pytest.fail("asked"), 3, save_to=path)
     first, second = HDSLearner.load(path), HDSLearner.load(path)
-    for learner in (first, second):
-        ask_and_tell(learner, 1)
     first.tell(first.pending[:1], [5.0])
     first.save(path)
-    with pytest.raises(FileExistsError, match="neither wrote nor loaded"):
-        second.save(path)
+    for other in (second, HDSLearner(30, random_seed=4)):
+        with pytest.raises(FileExistsError, match="neither wrote nor loaded"):
+            other.save(path)
     assert HDSLearner.load(path).n_evaluations == first.n_evaluations
-
-
-def test_a_run_of_failures_is_kept(tmp_path):
-    with pytest.raises(EvaluationError) as caught:
-        HDSLearner(30, random_seed=3).run(lambda X: np.full(len(X), np.nan), save_to=tmp_path / "search.nc")
-    learner = HDSLearner.load(tmp_path / "search.nc")
-    assert np.isnan(HDSResult(learner).history.y).sum() == caught.value.learner.n_evaluations >= 20
-    learner.run(two)
-    assert learner.recommend() == [4, 20]
-
-
-def test_others_can_read_what_was_told(tmp_path):
-    learner = HDSLearner(30, random_seed=3)
-    ask_and_tell(learner, 20)
-    learner.save(tmp_path / "search.nc")
-    with xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf") as tree:
-        assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y)
-        assert np.array_equal(tree["constant_data"].X, HDSResult(learner).history.X())
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda c: c.document.pop("seed"), "damaged"),
-        (lambda c: c.document["settings"].update(surprise=1), "damaged"),
-        (lambda c: c.groups["design"]["number"].to_numpy().fill(10_000), "damaged"),
         (lambda c: c.groups["design"]["number"].to_numpy().fill(1), "damaged"),
-        (lambda c: c.document["settings"].update(n_dims=7), "not the one that its answers lead to"),
-        (lambda c: c.document.update(seed=1), "point 0 .* another version .* tell it to a new search"),
+        (lambda c: c.document["settings"].update(n_dims=7), "damaged"),
+        (lambda c: c.document.update(seed=1), "not those that its answers lead to"),
     ],
 )
 def test_damaged_files_are_named(change, message, tmp_path):
@@ -152,8 +97,3 @@ def test_damaged_files_are_named(change, message, tmp_path):
     files.write(path, contents, KIND, FORMAT_VERSION)
     with pytest.raises(ValueError, match=message):
         HDSLearner.load(path)
-    files.write(path, contents, KIND, FORMAT_VERSION + 1)
-    with pytest.raises(ValueError, match=r"has version 5 .* knows version 4: upgrade it"):
-        HDSLearner.load(path)
-    with pytest.raises(FileNotFoundError):
-        HDSLearner.load(tmp_path / "other.nc")

@@ -8,8 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from pymc_active.relevant_inputs.fdt import FDT
-from pymc_active.relevant_inputs.gpt import GPT
+from pymc_active.relevant_inputs.node_tests import FDT, GPT
 from pymc_active.relevant_inputs.settings import threshold
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "hds_independent.json").read_text())
@@ -84,7 +83,5 @@ def test_what_tells_nothing_has_no_ratio():
 
 def test_thresholds_keep_the_declared_recovery():
     """A union bound: 2 d (⌈log₂ D⌉ + 1) tests, each with the error rate of the thresholds."""
-    assert_allclose(np.exp(-threshold(200, 2, 0.99)), 0.01 / 36)
-    assert_allclose(np.exp(-threshold(1, 4, 0.9)), 0.05)
-    with pytest.raises(ValueError, match="recovery"):
-        threshold(4, 2, 1.0)
+    assert_allclose(np.exp(-threshold(200)), 0.01 / 72)
+    assert_allclose(np.exp(-threshold(1)), 0.01 / 2)

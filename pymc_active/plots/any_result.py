@@ -22,7 +22,7 @@ from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_predictions
 from pymc_active.plots.style import INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.relevant_inputs.result import HDSResult
+from pymc_active.relevant_inputs.search import HDSResult
 from pymc_active.structure.decompose import Decomposition
 from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch

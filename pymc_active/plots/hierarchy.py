@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_active.plots.axes import check_result, new_grid, read_axes, small_title
 from pymc_active.plots.style import BLUE
-from pymc_active.relevant_inputs.result import HDSResult
+from pymc_active.relevant_inputs.search import HDSResult
 from pymc_active.support.options import count
 
 

@@ -10,8 +10,8 @@ pairs in a row show nothing that is left.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Generator, Iterable
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import count
 
@@ -19,6 +19,9 @@ import numpy as np
 from scipy.special import chdtri
 
 Points = Generator[np.ndarray, np.ndarray, None]
+Verdict = Generator[np.ndarray, np.ndarray, bool]
+# Two points, and as many fair values of each: two, one if noise is faint, none without noise.
+Pair = tuple[np.ndarray, np.ndarray, list[float]]
 
 # Points that are measured twice at first, to see whether there is noise.
 _REPEATED = 4
@@ -46,10 +49,6 @@ class _FailedError(Exception):
     """A point has no value."""
 
 
-# Two points, and as many fair values of each: two, one if noise is faint, none without noise.
-_Pair = tuple[np.ndarray, np.ndarray, list[float]]
-
-
 class Bisection:
     """A search on the unit box of ``n_dims`` inputs for those that matter, beside those already ``found``.
 
@@ -57,31 +56,31 @@ class Bisection:
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
     The last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them; ``n_shown`` is 0 while
     there are too few. With noise, ``share_of_others`` is an estimate of the part of the variance of f that inputs not
-    found account for, and two standard errors more. The number of repeats behind the measured ``noise_variance`` is
-    ``freedom``.
+    found account for, and two standard errors more.
     """
 
     def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
-        self.n_dims, self.found = n_dims, sorted(found)
-        self._forget()
-        self.is_finished = False
+        self.n_dims, self.found, self.is_finished = n_dims, sorted(found), False
         self._rng, self._assumed = rng, noise_variance
         self._values: dict[bytes, list[float]] = {}
+        # Different values, and the number of all.
+        self._levels: set[float] = set()
+        self._n_values = 0
+        # Of repeats: the sum of squared deviations, and whether any two differ.
+        self._squares, self._freedom, self._is_noisy = 0.0, 0, False
         self._ends: list[np.ndarray] = []
         # Inputs that were confirmed by repeats without noise, and their ends.
         self._unsure: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._is_noisy = False
-        self._squares, self.freedom = 0.0, 0
         # Whether single values of pairs have left a doubt.
         self._is_doubtful = False
-        # Different values, sorted, and the number of all.
-        self._levels: list[float] = []
-        self._n_values = 0
+        self._forget()
 
     def _forget(self) -> None:
-        """What pairs showed, since an input was found."""
+        """Begin the last pairs anew, since an input was found."""
         self.p_value, self.n_shown = 1.0, 0
         self.share_of_others: tuple[float, float] | None = None
+        self._pairs: list[Pair] = []
+        self._n_wanted, self._is_second_try = _PAIRS, False
 
     @property
     def shows_nothing(self) -> bool | None:
@@ -114,13 +113,11 @@ class Bisection:
         if not np.isfinite(y):
             return
         self._n_values += 1
-        place = bisect_left(self._levels, y)
-        if y not in self._levels[place : place + 1]:
-            self._levels.insert(place, y)
+        self._levels.add(y)
         if old:
             # How much one more value adds to the sum of squared deviations.
             self._squares += (y - float(np.mean(old))) ** 2 * len(old) / (len(old) + 1)
-            self.freedom += 1
+            self._freedom += 1
             self._is_noisy = self._is_noisy or abs(y - old[0]) > self._rounding(max(abs(y), abs(old[0])))
 
     def _of(self, x: np.ndarray) -> list[float]:
@@ -130,7 +127,7 @@ class Bisection:
     @property
     def noise_variance(self) -> float:
         """Of the noise, pooled over all repeats; 0 if these agree."""
-        return self._squares / self.freedom if self._is_noisy else 0.0
+        return self._squares / self._freedom if self._is_noisy else 0.0
 
     @property
     def _is_faint(self) -> bool:
@@ -138,20 +135,21 @@ class Bisection:
         if not self._is_noisy or self._is_doubtful:
             return False
         # A few penalties must not make it faint.
-        variance = np.clip(self._levels, *np.quantile(self._levels, (0.05, 0.95))).var()
+        levels = np.sort(list(self._levels))
+        variance = np.clip(levels, *np.quantile(levels, (0.05, 0.95))).var()
         # Two standard errors of the mean of half their squared differences are half the noise variance.
         return bool(self._most_noise / 2 < _FAINT * _NEGLIGIBLE * variance)
 
     @property
     def _most_noise(self) -> float:
         """What its variance is below, with 99 %."""
-        return self._squares / float(chdtri(self.freedom, 0.99))
+        return self._squares / float(chdtri(self._freedom, 0.99))
 
     def _rounding(self, size: float) -> float:
         """Differences that rounding makes of values of a size; a penalty elsewhere must not hide what happens here."""
-        levels = self._levels
+        levels = np.array(list(self._levels))
         part = max(size, float(np.median(np.abs(levels))))
-        return max(_DIGITS * size, _ROUNDING * min(part, levels[-1] - levels[0]))
+        return max(_DIGITS * size, _ROUNDING * min(part, float(np.ptp(levels))))
 
     def _error(self, n: int, m: int) -> float:
         """Standard error of a difference of means of noisy values."""
@@ -172,64 +170,49 @@ class Bisection:
 
     def run(self) -> Points:
         """All points of the search, in turn."""
-        first = list(self._rng.random((_REPEATED, self.n_dims)))
-        try:
-            yield from self._measure(first, 2)
-        except _FailedError:
-            pass
-        pairs: list[_Pair] = []
-        wanted, is_repeated = _PAIRS, False
+        with suppress(_FailedError):
+            yield from self._measure(list(self._rng.random((_REPEATED, self.n_dims))), 2)
         for kind in count():
             if len(self.found) == self.n_dims:
                 break
-            try:
-                if self._is_noisy:
-                    yield from self._confirm_anew()
+            # A pair that differs, and cannot be followed, does not count as one that shows nothing.
+            with suppress(_FailedError):
+                yield from self._confirm_anew()
                 pair = yield from self._new_pair(kind)
-                has_found = yield from self._follow(pair, _FEWEST)
-            except _FailedError:
-                # A pair that differs, and cannot be followed, does not count as one that shows nothing.
-                continue
-            if has_found:
-                pairs, wanted, is_repeated = [], _PAIRS, False
-                self._forget()
-                continue
-            pairs.append(pair)
+                if not (yield from self._follow(pair, _FEWEST)):
+                    self._pairs.append(pair)
             if not self._is_faint:
                 # Single values are no measure of the noise.
-                pairs = [pair for pair in pairs if len(pair[2]) != 2]
-            if len(pairs) < wanted:
-                continue
-            values = [y for _, _, y in pairs]
-            self.p_value, self.share_of_others = self._p_value(values), self._share(values)
-            self.n_shown = len(pairs)
-            if self._is_faint and not self._is_negligible:
-                self._is_doubtful, pairs = True, []
-                self._forget()
-                continue
-            is_longest = wanted >= _LONGEST * _PAIRS
-            if self.p_value > _LIKELY or self._is_negligible:
+                self._pairs = [pair for pair in self._pairs if len(pair[2]) != 2]
+            if len(self._pairs) >= self._n_wanted and (yield from self._is_decided()):
                 break
-            if is_longest and (is_repeated or self.p_value > _SURPRISING):
-                break
-            if is_longest:
-                # One search in a hundred comes here by chance: as many new pairs decide.
-                pairs, is_repeated = [], True
-                continue
-            # Single differences may be too small to be seen: the largest are measured more precisely.
-            wanted += _PAIRS // 2
-            for pair in sorted(pairs, key=lambda pair: self._difference(*pair[:2])[0])[: -_LARGEST - 1 : -1]:
-                try:
-                    has_found = yield from self._follow(pair, _MOST)
-                except _FailedError:
-                    continue
-                if has_found:
-                    pairs, wanted, is_repeated = [], _PAIRS, False
-                    self._forget()
-                    break
         self.is_finished = True
 
-    def _new_pair(self, kind: int) -> Generator[np.ndarray, np.ndarray, _Pair]:
+    def _is_decided(self) -> Verdict:
+        """Whether the pairs say enough; if not, more are wanted, or others."""
+        values = [y for _, _, y in self._pairs]
+        self.p_value, self.share_of_others, self.n_shown = self._p_value(values), self._share(values), len(values)
+        if self._is_faint and not self._is_negligible:
+            self._is_doubtful = True
+            self._forget()
+            return False
+        if self.p_value > _LIKELY or self._is_negligible:
+            return True
+        if self._n_wanted >= _LONGEST * _PAIRS:
+            # One search in a hundred comes here by chance: as many new pairs decide.
+            is_decided = self._is_second_try or self.p_value > _SURPRISING
+            self._pairs, self._is_second_try = [], True
+            return is_decided
+        self._n_wanted += _PAIRS // 2
+        # Single differences may be too small to be seen: the largest are measured more precisely.
+        by_size = sorted(self._pairs, key=lambda pair: self._difference(*pair[:2])[0])
+        for pair in by_size[: -_LARGEST - 1 : -1]:
+            with suppress(_FailedError):
+                if (yield from self._follow(pair, _MOST)):
+                    break
+        return False
+
+    def _new_pair(self, kind: int) -> Generator[np.ndarray, np.ndarray, Pair]:
         """A pair and its first values: with noise, new ones at each end."""
         a, b = self._draw_pair(kind)
         if not self._is_noisy:
@@ -244,7 +227,7 @@ class Bisection:
             fair += self._of(x)[before : before + n]
         return a, b, fair
 
-    def _follow(self, pair: _Pair, n: int) -> Generator[np.ndarray, np.ndarray, bool]:
+    def _follow(self, pair: Pair, n: int) -> Verdict:
         """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
         a, b, _ = pair
         before = len(self.found), self._is_noisy
@@ -254,7 +237,10 @@ class Bisection:
             yield from self._measure([a, b], n)
         if self._is_followed(a, b):
             yield from self._bisect(a, b, self._rng.permutation(np.flatnonzero(a != b)))
-        return before != (len(self.found), self._is_noisy)
+        has_found = before != (len(self.found), self._is_noisy)
+        if has_found:
+            self._forget()
+        return has_found
 
     def _draw_pair(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
         """Two points that differ in all inputs not found: anywhere or on opposite faces, and around known changes."""
@@ -300,7 +286,7 @@ class Bisection:
         for way in followed or [max(ways, key=lambda way: self._difference(way[0], way[1])[0])]:
             yield from self._bisect(*way)
 
-    def _is_confirmed(self, a: np.ndarray, b: np.ndarray) -> Generator[np.ndarray, np.ndarray, bool]:
+    def _is_confirmed(self, a: np.ndarray, b: np.ndarray) -> Verdict:
         """Whether new measurements confirm that f differs between two points."""
         first = len(self._of(a)), len(self._of(b))
         n = 1
@@ -330,7 +316,7 @@ class Bisection:
 
     def _confirm_anew(self) -> Points:
         """Drop inputs found before any repeat differed, unless they are confirmed with noise."""
-        while self._unsure:
+        while self._is_noisy and self._unsure:
             i, (a, b) = self._unsure.popitem()
             if not (yield from self._is_confirmed(a, b)):
                 self.found.remove(i)

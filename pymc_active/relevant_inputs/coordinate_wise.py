@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import chdtri
 
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
-from pymc_active.relevant_inputs.fdt import LONGEST_SPACING
+from pymc_active.relevant_inputs.node_tests import LONGEST_SPACING
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
 from pymc_active.support.options import count, positive
 from pymc_active.support.summaries import Summarized, Summary
@@ -88,7 +88,7 @@ def coordinate_wise(
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     background = rng.random(n_dims)
-    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high, n_dims), LONGEST_SPACING)
+    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high), LONGEST_SPACING)
     square = np.empty(n_dims)
     for i in range(n_dims):
         unit = np.tile(background, (2 * n_pairs, 1))

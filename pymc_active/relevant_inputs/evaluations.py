@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,51 +27,46 @@ class EvaluationInterrupt(KeyboardInterrupt):
     learner: Any = None
 
 
-def keeping(learner: Any, error: BaseException) -> EvaluationError | EvaluationInterrupt:
-    """The error itself, or one that stands for it, with the learner."""
-    if not isinstance(error, EvaluationError):
+@contextmanager
+def keeping(learner: Any) -> Iterator[None]:
+    """Every error or interrupt becomes one with the learner."""
+    try:
+        yield
+    except EvaluationError as error:
+        error.learner = learner
+        raise
+    except (Exception, KeyboardInterrupt) as error:
         kind = EvaluationInterrupt if isinstance(error, KeyboardInterrupt) else EvaluationError
-        what = f"{type(error).__name__}{': ' if str(error) else ''}{error}"
-        error = kind(f"the search ended with {what}. Nothing is lost: see error.learner")
-    error.learner = learner
-    return error
+        kept = kind(f"the search ended with {type(error).__name__} {error}. Nothing is lost: see error.learner")
+        kept.learner = learner
+        raise kept from error
 
 
 def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.ndarray], Any]:
     """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,) after another."""
     if not callable(f):
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
-    if vectorized:
-        return f
-    return _OneByOne(f)
+    return f if vectorized else partial(_one_by_one, f)
 
 
-class _OneByOne:
-    """A function of points (k, D) by one of a point (D,)."""
-
-    def __init__(self, f: Callable[[np.ndarray], Any]):
-        self.f = f
-
-    def __call__(self, X: np.ndarray) -> list[float]:
-        return [float(np.asarray(self.f(x), float).reshape(())) for x in X]
+def _one_by_one(f: Callable[[np.ndarray], Any], X: np.ndarray) -> list[float]:
+    return [float(np.asarray(f(x), float).reshape(())) for x in X]
 
 
-def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray, remedy: str = "") -> np.ndarray:
+def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray) -> np.ndarray:
     """Values (k,) of f at points (k, D), NaN if an evaluation failed; an f that raises is an EvaluationError."""
     try:
         # A copy: an f that writes into it must not change what was asked.
         y = f(X.copy())
     except Exception as error:
-        could_take_one = not isinstance(f, _OneByOne) and isinstance(error, IndexError | ValueError | TypeError)
-        hint = _HINT if could_take_one else ""
-        raise EvaluationError(f"f raised {type(error).__name__}: {error}{hint}{remedy and '. '}{remedy}") from error
+        hint = "" if getattr(f, "func", None) is _one_by_one else _HINT
+        raise EvaluationError(f"f raised {type(error).__name__}: {error}{hint}") from error
     try:
         y = read_numbers(y, "what f returns")
     except TypeError as error:
-        raise EvaluationError(f"{error}{remedy and '. '}{remedy}") from None
+        raise EvaluationError(str(error)) from None
     values = np.atleast_1d(np.squeeze(y))
     if values.shape != (len(X),):
-        raise EvaluationError(
-            f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape}{_HINT}"
-        )
+        shapes = f"shape ({len(X)},); got shape {y.shape}"
+        raise EvaluationError(f"f must return one number for each row of x, {shapes}{_HINT}")
     return np.where(np.abs(values) <= LARGEST, values, np.nan)

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from copy import deepcopy
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Self
 
 import numpy as np
+import xarray as xr
 
 from pymc_active.relevant_inputs.bisection import Bisection
 from pymc_active.relevant_inputs.evaluations import EvaluationError, evaluate, keeping
-from pymc_active.relevant_inputs.fdt import FDT
-from pymc_active.relevant_inputs.gpt import GPT
-from pymc_active.relevant_inputs.halving import Halving, Node, Points
-from pymc_active.relevant_inputs.log import Log, Told
-from pymc_active.relevant_inputs.settings import Settings, read_settings
-from pymc_active.support.options import count
+from pymc_active.relevant_inputs.halving import Halving, Node
+from pymc_active.relevant_inputs.node_tests import FDT, GPT
+from pymc_active.relevant_inputs.settings import Settings, least_noise, read_box, relative_bandwidth, threshold
+from pymc_active.support.files import Contents, read, write
+from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import LARGEST, read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import RunWarning, warn_user
 
-_REMEDY = "Nothing told is lost: go on with error.learner.run(f), or tell NaN for error.learner.pending to skip them."
-# Points are the same if they differ by less, in every input and as a part of its interval: they went through a file or
-# single precision.
+KIND = "pymc_active.active.HDSLearner"
+FORMAT_VERSION = 5
+# Points are the same if they differ by less, as a part of an input's interval: they went through single precision.
 _SAME = 1e-6
 # A run ends after this number of failed evaluations in a row.
 _MOST_FAILURES = 20
+# Prior variance of the mean of f, in signal variances, where nothing is known about it.
+_OFFSET = 10.0
 # The tests of nodes by name.
 _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 
@@ -35,38 +36,32 @@ _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 class HDSLearner(Summarized):
     """Find which of very many inputs matter by hierarchical diagonal sampling, asking and telling.
 
-    Sets of inputs are moved together. A set that changes f is split into halves, and a set that does not is dropped, so
-    the number of evaluations grows with the logarithm of the number of inputs. ``HDSResult(learner)`` is what was found
-    so far.
+    Sets of inputs are moved together; one that changes f is halved, another dropped. So evaluations grow with the
+    logarithm of the number of inputs. ``HDSResult(learner)`` is what was found so far.
 
     Parameters
     ----------
     n_dims : int
         D, the number of inputs.
     test : {"bisection", "gpt", "fdt"}, optional
-        ``"bisection"``, the default without scales, needs none and finds inputs of any function: between two points at
-        which f differs it goes half way until a single input makes the difference, which new measurements confirm. It
-        ends when dozens of pairs of points, the last that differ in all inputs not found, show no change.
-        ``"gpt"`` and ``"fdt"`` are the paper's sequential tests of sets of inputs on a random background, by Gaussian
-        processes and by finite differences. They trust the scales: f should resemble a draw of the process. With scales
-        and without a name the test is ``"gpt"``, by default with ``retest``, ``check`` and an ``offset_variance`` of
-        ten signal variances; with a name it is the paper's.
+        ``"bisection"``, the default without scales, finds inputs of any function: between two points at which f differs
+        it goes half way until a single input makes the difference. It ends when dozens of pairs of points that differ
+        in all inputs not found show no change. ``"gpt"`` and ``"fdt"`` are the paper's sequential tests of sets of
+        inputs on a random background, by Gaussian processes and by finite differences, and trust the scales. With
+        scales and without a name the test is ``"gpt"``, by default with ``retest``, ``check`` and an
+        ``offset_variance`` of ten signal variances; with a name it is the paper's.
     bandwidth : float or ndarray of shape (D,)
         The paper's b, **√2 times PyMC's** ``ls``, in units of the inputs. If b as a fraction of the input's interval
         differs between inputs, the smallest is used for all.
     signal_variance, noise_variance : float
-        Variances of f and of the noise, in squared units of y. The noise of a simulator may be 0: at least 1e-10 of the
-        signal variance is assumed, since covariances with less are singular to rounding. A bisection needs none
-        of the three. If repeats agree and f is rough all the same, as simulators are, pass the ``noise_variance`` of
-        changes that do not matter, or all inputs count.
+        Variances of f and of the noise, in squared units of y. The noise may be 0: tests assume at least 1e-10 of the
+        signal variance. A bisection needs none of the three; but if repeats agree and f is rough all the same, pass the
+        ``noise_variance`` of changes that do not matter, or all inputs count.
     accept, reject : float, optional
         Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those
-        that keep ``recovery``.
+        that find exactly the active inputs, up to four, with 99 % if f is a draw of the assumed Gaussian process.
     budget : int
         Largest number of evaluations.
-    recovery, n_active : float, int
-        For the default thresholds: the probability of finding all active inputs and no others if f is a draw of the
-        assumed Gaussian process, and a guess of how many inputs matter, rather high.
     retest : bool, optional
         If both halves of an active node, or the root, are rejected, test them on a new background.
     offset_variance : float, optional
@@ -111,8 +106,6 @@ class HDSLearner(Summarized):
         accept: float | None = None,
         reject: float | None = None,
         budget: int = 2000,
-        recovery: float = 0.99,
-        n_active: int = 4,
         retest: bool | None = None,
         offset_variance: float | None = None,
         check: bool | None = None,
@@ -121,101 +114,105 @@ class HDSLearner(Summarized):
     ):
         if test not in (None, "bisection", *_TESTS):
             raise ValueError(f"test must be one of bisection, {', '.join(_TESTS)}; got {test!r}")
-        scales, levels = (bandwidth, signal_variance, noise_variance), (accept, reject, recovery, n_active)
-        settings = read_settings(n_dims, bounds, test, scales, levels, (budget, retest, offset_variance, check))
-        self._begin(Log(settings, int(np.random.default_rng(random_seed).integers(2**63))))
+        n_dims = count("n_dims, the number of inputs,", n_dims)
+        low, high = read_box(bounds, n_dims)
+        # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, is checked.
+        is_careful, has_none = test is None, bandwidth is signal_variance is None
+        test = test or ("bisection" if has_none else "gpt")
+        offset = 0.0 if offset_variance is None else not_negative("offset_variance", offset_variance)
+        noise = np.nan if noise_variance is None else not_negative("noise_variance", noise_variance)
+        if test == "bisection" and has_none:
+            relative, signal = np.nan, np.nan
+        elif bandwidth is None or signal_variance is None or noise_variance is None:
+            raise ValueError(
+                "a test compares f with noise, so it needs bandwidth, signal_variance and noise_variance: pass all, or "
+                "a fitted model as model=; or neither bandwidth nor signal_variance, for a bisection"
+            )
+        else:
+            relative, signal = relative_bandwidth(bandwidth, low, high), positive("signal_variance", signal_variance)
+            offset = _OFFSET * signal if is_careful and offset_variance is None else offset
+            noise = least_noise(signal + offset, noise)
+        # NumPy's numbers may have less precision.
+        accept = threshold(n_dims) if accept is None else float(accept)
+        reject = -threshold(n_dims) if reject is None else float(reject)
+        if not (0 < accept < np.inf and -np.inf < reject < 0):
+            raise ValueError(f"thresholds need accept > 0 > reject; got accept={accept!r}, reject={reject!r}")
+        settings = Settings(
+            *(n_dims, test, relative, signal, noise, accept, reject, count("budget", budget)),
+            retest=is_careful if retest is None else bool(retest),
+            offset_variance=offset,
+            check=test == "bisection" or (is_careful if check is None else bool(check)),
+            low=low,
+            high=high,
+        )
+        self._begin(settings, int(np.random.default_rng(random_seed).integers(2**63)), {}, 0)
 
-    def _begin(self, log: Log) -> None:
-        self._log, self._has_warned, self._is_decided = log, False, False
-        self._halving: Halving | None = None
-        self._check: Bisection | None = None
-        self._questions: Points | None = None
-        # All points until the answers to the last block, from this number, are needed; and the answers by number.
+    def _begin(self, settings: Settings, seed: int, answers: dict[int, float], n_asked: int) -> None:
+        """The search with these answers, by number of the question: with settings and seed they determine the next."""
+        self.settings, self._answers = settings, answers
+        # The paper's search, and the bisection, once they have begun.
+        self.halving: Halving | None = None
+        self.check: Bisection | None = None
+        self._seed, self._n_asked, self._is_decided = seed, n_asked, False
+        # All points until the answers to the last block, from this number, are needed, and what yields them.
         self._planned: list[np.ndarray] = []
-        self._block, self._answers = 0, dict[int, float]()
-        # How much of the log is among the answers.
-        self._n_entered = 0
+        self._block = 0
+        self._questions: Generator[np.ndarray, Any, None] | None = None
+        # Of the files that the search has written or was loaded from, which saving may replace.
+        self._revisions: set[str] = set()
         self._advance()
 
-    def _run(self) -> Points:
+    def _search(self) -> Generator[np.ndarray, Any, None]:
         """All points of the search, in turn."""
-        settings, rng = self.settings, np.random.default_rng(self._log.seed)
+        settings, rng = self.settings, np.random.default_rng(self._seed)
         # After an interrupt nothing of what was found before may decide.
-        self._halving = self._check = None
+        self.halving = self.check = None
         if settings.test in _TESTS:
             test = _TESTS[settings.test](*settings.scales, settings.offset_variance)
-            self._halving = Halving(settings, test, rng)
-            yield from self._halving.run()
+            self.halving = Halving(settings, test, rng)
+            yield from self.halving.run()
         if settings.check:
             noise = float(np.nan_to_num(settings.noise_variance))
-            self._check = Bisection(settings.n_dims, self.recommend(), rng, noise)
-            yield from self._check.run()
-
-    def _nodes(self) -> list[Node]:
-        """Those of the tests; and of the last check, all inputs, with those that it found below."""
-        halving, check = self._halving, self._check
-        nodes = list(halving.nodes) if halving else []
-        if check:
-            new = sorted({*check.found} - {*(halving.found if halving else [])})
-            names = {None: "open", False: "contradicted", True: "active" if new else "inactive"}
-            status = names[self._shows_nothing]
-            root = Node(len(nodes), 0, self.settings.n_dims, status=status)
-            nodes += [root, *(Node(root.number + k, i, i + 1, root, status="active") for k, i in enumerate(new, 1))]
-        return nodes
+            self.check = Bisection(settings.n_dims, self.recommend(), rng, noise)
+            yield from self.check.run()
 
     def _advance(self) -> None:
-        """To the next block, if all answers to the last one are there. An interrupt at any line loses nothing."""
-        self._enter()
-        if self._is_decided or any(number not in self._answers for number in range(self._block, len(self._planned))):
+        """Plan the points that the answers lead to. An interrupt at any line loses nothing."""
+        start, stop = self._block, len(self._planned)
+        if self._is_decided or not self._are_answered(start, stop):
             return
         # An error or an interrupt ends a generator: then another one begins with the first answer.
         questions, self._questions = self._questions, None
+        if questions is None:
+            questions, start, stop = self._search(), 0, 0
         try:
             with one_blas_thread():
-                if questions is None:
-                    questions, start = self._run(), 0
-                    unit = next(questions)
-                    size = len(unit)
-                else:
-                    start, size = self._block, len(self._planned) - self._block
-                while start < len(self._planned):
-                    unit = questions.send(np.array([self._answers[n] for n in range(start, start + size)]))
-                    start, size = start + size, len(unit)
+                while self._are_answered(start, stop):
+                    y = [self._answers[number] for number in range(start, stop)]
+                    unit = questions.send(np.array(y) if y else None)
+                    start, stop = stop, stop + len(unit)
+                    if stop > len(self._planned):
+                        self._planned += list(self.settings.scale(unit))
         except StopIteration:
-            self._is_decided, self._block = True, len(self._planned)
-            return
-        new = list(self.settings.scale(unit))
-        self._planned += new
-        self._block, self._questions = len(self._planned) - len(new), questions
+            self._is_decided = True
+        self._block, self._questions = start, questions
 
-    def _enter(self) -> None:
-        """Enter what the log has and the answers do not have yet."""
-        told = self._log.told
-        self._answers |= {one.number: one.y for one in told[self._n_entered :] if one.number >= 0}
-        self._n_entered = len(told)
+    def _are_answered(self, start: int, stop: int) -> bool:
+        return self._answers.keys() >= set(range(start, stop))
 
-    @classmethod
-    def _replay(cls, log: Log) -> Self:
-        """The search that has this log: its answers determine all questions."""
-        learner = cls.__new__(cls)
-        learner._begin(log)
-        for number, asked in enumerate(log.asked):
-            if number >= len(learner._planned) or not np.array_equal(asked, learner._planned[number]):
-                raise ValueError(
-                    f"point {number} of the search is not the one that its answers lead to: the file is damaged, or of "
-                    "another version or processor. What was measured is in it (xarray.open_datatree): tell it to a new "
-                    "search, whose to_model takes it as data"
-                )
-            learner._advance()
-        return learner
+    def __getstate__(self) -> dict[str, Any]:
+        # A generator cannot be copied.
+        return vars(self) | {"_questions": None}
 
-    def __reduce__(self) -> Any:
-        return type(self)._replay, (deepcopy(self._log),)
+    @property
+    def log(self) -> list[tuple[np.ndarray, float]]:
+        """Questions (D,), points in the user's units, and their answers, in the order in which these were told."""
+        return [(self._planned[number], y) for number, y in self._answers.items()]
 
     def _summary(self) -> Summary:
         facts = {
             "active so far": ", ".join(map(str, self.recommend())) or "none",
-            "open nodes": ", ".join(node.label for node in self._nodes()[-20:] if node.status == "open") or "none",
+            "open nodes": ", ".join(self.nodes("open")[-20:]) or "none",
             "evaluations": f"{self.n_evaluations} of at most {self.settings.budget}",
             "asked and not told yet": len(self._waiting) or None,
             "test": self.settings.test,
@@ -224,30 +221,35 @@ class HDSLearner(Summarized):
         return Summary(f"HDSLearner of {self.settings.n_dims} inputs", facts)
 
     @property
-    def settings(self) -> Settings:
-        """What the search was given, checked."""
-        return self._log.settings
-
-    @property
     def n_evaluations(self) -> int:
         """Evaluations that were asked for and told, failed ones included."""
-        return len(self._log.answers)
+        return len(self._answers)
 
     @property
     def is_finished(self) -> bool:
         """Whether every visited node is decided, or the budget is used up."""
-        return not self._waiting and (self._is_decided or len(self._log.asked) >= self.settings.budget)
+        return not self._waiting and (self._is_decided or self._n_asked >= self.settings.budget)
 
     @property
-    def _shows_nothing(self) -> bool | None:
+    def shows_nothing(self) -> bool | None:
         """What the last check says at its end; where the budget ends among its last pairs, those that there are."""
-        check = self._check
+        check = self.check
         return check.shows_nothing if check and (check.is_finished or self.is_finished) else None
+
+    def nodes(self, status: str) -> list[str]:
+        """Labels, such as ``"24-31"``, of the sets of inputs that are ``"open"`` or ``"contradicted"``.
+
+        For the last check, all inputs are open until it ends, and contradicted if an input not found changes f.
+        """
+        labels = [node.label for node in self.halving.nodes if node.status == status] if self.halving else []
+        if self.check and status == {None: "open", False: "contradicted", True: None}[self.shows_nothing]:
+            labels.append(Node(0, self.settings.n_dims).label)
+        return labels
 
     def recommend(self) -> list[int]:
         """Inputs found active so far, sorted."""
-        found = self._check or self._halving
-        return list(found.found) if found else []
+        search = self.check or self.halving
+        return list(search.found) if search else []
 
     def ask(self, n: int | None = None) -> np.ndarray:
         """The next points to evaluate, (k, D) in the user's units. They stay pending until told.
@@ -256,38 +258,36 @@ class HDSLearner(Summarized):
         every open node. k = 0 if the next point depends on some that are pending, or when finished.
         """
         self._advance()
-        asked, start = self._log.asked, len(self._log.asked)
+        start = self._n_asked
         most = len(self._planned) if n is None else count("n", n)
-        asked += self._planned[start : min(start + most, self.settings.budget)]
-        return np.array(asked[start:]).reshape(-1, self.settings.n_dims)
+        self._n_asked = min(start + most, len(self._planned), self.settings.budget)
+        return self._stack(self._planned[start : self._n_asked])
+
+    def _stack(self, points: Iterable[np.ndarray]) -> np.ndarray:
+        return np.array(list(points), float).reshape(-1, self.settings.n_dims)
 
     @property
     def _waiting(self) -> list[int]:
         """Numbers of the points asked for and not told yet; those of former blocks have been told."""
-        self._enter()
-        return [number for number in range(self._block, len(self._log.asked)) if number not in self._answers]
+        return [number for number in range(self._block, self._n_asked) if number not in self._answers]
 
     @property
     def pending(self) -> np.ndarray:
         """Points asked for and not told yet, (k, D)."""
-        return np.array([self._log.asked[number] for number in self._waiting]).reshape(-1, self.settings.n_dims)
+        return self._stack(self._planned[number] for number in self._waiting)
 
-    def tell(self, x: Any, y: Any, *, asked: Any = None) -> None:
-        """Tell results. Wrong shapes, infinite y, or ``asked`` that is not pending: a ValueError, and nothing is told.
+    def tell(self, x: Any, y: Any) -> None:
+        """Tell results. For wrong shapes, infinite y or a point that is not pending, a ValueError: nothing is told.
 
         Parameters
         ----------
         x : array_like, shape (k, D) or (D,)
-            Points asked for, in any order, to within 1e-6 of every input's interval. Other points, unless told before,
-            are only data for :meth:`HDSResult.to_model`; the first while others are pending is an RunWarning.
+            Points asked for, in any order, to within 1e-6 of every input's interval. If settings were rounded or
+            missed, tell the points asked for: the search takes y for the value there.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
-        asked : array_like, shape (k, D) or (D,), optional
-            The pending points that x answers, if settings were rounded or missed. The tests take y for the value there,
-            so x should be near; :meth:`HDSResult.to_model` gets the point measured.
         """
-        log = self._log
-        X = self._read_points(x, "x")
+        X = read_inputs(np.atleast_2d(read_numbers(x, "x")), "x", width=self.settings.n_dims)
         values = read_numbers(y, "y")
         values = values.reshape(-1) if values.ndim < 2 else np.empty(0)
         if values.shape != (len(X),) or (np.abs(values) > LARGEST).any():
@@ -295,50 +295,19 @@ class HDSLearner(Summarized):
                 f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
                 f"failed, and at most {LARGEST:g} in size; got {y!r}"
             )
-        places = X if asked is None else self._read_points(asked, "asked")
-        if len(places) != len(X):
-            raise ValueError(f"asked must have a row for each point told; got {len(places)} row(s) for {len(X)}")
-        answered, waiting = self._find(places), self._waiting
-        if None in answered and asked is not None:
-            row = answered.index(None)
-            raise ValueError(
-                f"asked must be among the {len(waiting)} point(s) asked and not told yet, learner.pending; "
-                f"row {row}, {np.array2string(places[row], threshold=5)}, is not"
-            )
-        if None in answered and waiting and not self._has_warned:
-            self._has_warned = True
-            warn_user(
-                f"{answered.count(None)} of the point(s) told were not asked for, while {len(waiting)} others "
-                "are pending: they enter no test. If they answer pending points, pass those as asked=",
-                RunWarning,
-            )
-        # Told once more, they would pass for repeats without noise.
-        known = {(told.point.tobytes(), told.y) for told in log.told} if None in answered else set()
-        for point, value, number in zip(X, values.tolist(), answered, strict=True):
-            if number is not None:
-                is_elsewhere = asked is not None and self._distance(number, point) > _SAME
-                log.told.append(Told(number, point.copy() if is_elsewhere else log.asked[number], value))
-                self._advance()
-            elif np.isfinite(value) and (point.tobytes(), value) not in known:
-                log.told.append(Told(-1, point.copy(), value))
-            known.add((point.tobytes(), value))
-
-    def _read_points(self, x: Any, what: str) -> np.ndarray:
-        return read_inputs(np.atleast_2d(read_numbers(x, what)), what, width=self.settings.n_dims)
-
-    def _distance(self, number: int, point: np.ndarray) -> float:
-        """Of a point from one asked for: the largest over the inputs, in parts of the input's interval."""
-        settings = self.settings
-        return float((np.abs(self._log.asked[number] - point) / (settings.high - settings.low)).max())
-
-    def _find(self, X: np.ndarray) -> list[int | None]:
-        """Numbers of the pending points that others answer, the nearest, each once; None for other points."""
-        left = self._waiting
-        found: list[int | None] = []
-        for point in X:
-            away = [self._distance(number, point) for number in left]
-            found.append(left.pop(int(np.argmin(away))) if min(away, default=_SAME) < _SAME else None)
-        return found
+        waiting, width = self._waiting, self.settings.high - self.settings.low
+        numbers: list[int] = []
+        for row, point in enumerate(X):
+            # The nearest that is left.
+            away = [float((np.abs(self._planned[number] - point) / width).max()) for number in waiting]
+            if min(away, default=np.inf) >= _SAME:
+                raise ValueError(
+                    f"x must be among the {len(self._waiting)} point(s) asked and not told yet, learner.pending; "
+                    f"row {row}, {np.array2string(point, threshold=5)}, is not"
+                )
+            numbers.append(waiting.pop(int(np.argmin(away))))
+        self._answers |= dict(zip(numbers, values.tolist(), strict=True))
+        self._advance()
 
     def run(
         self,
@@ -362,25 +331,21 @@ class HDSLearner(Summarized):
         if save_to is not None:
             self.save(save_to)
         self._advance()
+        most = None if batch_size is None else count("batch_size", batch_size)
         stop = self.settings.budget if n is None else self.n_evaluations + n
         n_failed = 0
         while self.n_evaluations < stop and not self.is_finished:
-            try:
-                X = self.pending if self._waiting else self.ask(batch_size)
+            with keeping(self):
+                X = self.pending if self._waiting else self.ask(most)
                 X = X[: stop - self.n_evaluations]
-                y = evaluate(f, X, _REMEDY)
-                # An answer that settles nothing is refused, or this would go on for ever.
-                self.tell(X, y, asked=X)
-            except (Exception, KeyboardInterrupt) as error:
-                if (kept := keeping(self, error)) is error:
-                    raise
-                raise kept from error
+                y = evaluate(f, X)
+                self.tell(X, y)
+                n_failed += int(np.isnan(y).sum())
+                last = list(self._answers.values())[-_MOST_FAILURES:]
+                if len(last) == _MOST_FAILURES and np.isnan(last).all():
+                    raise EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row")
             if save_to is not None:
                 self.save(save_to)
-            n_failed += int(np.isnan(y).sum())
-            last = [told.y for told in self._log.answers[-_MOST_FAILURES:]]
-            if len(last) == _MOST_FAILURES and np.isnan(last).all():
-                raise keeping(self, EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row"))
         if n_failed:
             warn_user(
                 f"f returned NaN or infinity at {n_failed} point(s); others were evaluated in their place. Inputs that "
@@ -395,9 +360,34 @@ class HDSLearner(Summarized):
         FileNotFoundError without the folder, FileExistsError if the file holds a search that this learner neither wrote
         nor loaded.
         """
-        self._log.save(path)
+        settings = {name: np.asarray(value).tolist() for name, value in vars(self.settings).items()}
+        groups = {
+            "observed_data": xr.Dataset({"y": ("obs", np.array(list(self._answers.values()), float))}),
+            "constant_data": xr.Dataset({"X": (("obs", "input"), self._stack(x for x, _ in self.log))}),
+            "design": xr.Dataset({"number": ("obs", np.array(list(self._answers), int))}),
+        }
+        contents = Contents(groups, {"settings": settings, "seed": self._seed, "n_asked": self._n_asked})
+        self._revisions.add(write(path, contents, KIND, FORMAT_VERSION, self._revisions))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Self:
         """The search of a file; ValueError for one of something else, of another version, or damaged."""
-        return cls._replay(Log.load(path))
+        groups, document, revision = read(path, KIND, FORMAT_VERSION)
+        learner = cls.__new__(cls)
+        try:
+            settings = document["settings"]
+            settings |= {name: np.array(settings[name]) for name in ("low", "high")}
+            columns = groups["design"]["number"], groups["observed_data"]["y"], groups["constant_data"]["X"]
+            numbers, y, X = (column.to_numpy() for column in columns)
+            answers, n_asked = dict(zip(numbers.tolist(), y.tolist(), strict=True)), document["n_asked"]
+            learner._begin(Settings(**settings), document["seed"], answers, n_asked)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error!r}") from error
+        has_all = set(answers) <= set(range(n_asked)) and n_asked <= len(learner._planned)
+        if not has_all or not np.array_equal(learner._stack(x for x, _ in learner.log), X):
+            raise ValueError(
+                f"the points of {path} are not those that its answers lead to: the file is damaged, or of another "
+                "version or processor. What was measured is in it (xarray.open_datatree)"
+            )
+        learner._revisions = {revision}
+        return learner

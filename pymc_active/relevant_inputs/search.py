@@ -1,21 +1,218 @@
-"""``hds``: find the inputs that matter, in one call."""
+"""``hds``: find the inputs that matter, in one call; and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.fitting import fit_laplace
+from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.result import HDSResult
-from pymc_active.relevant_inputs.scales import scales_of_model
-from pymc_active.relevant_inputs.settings import SCALES
-from pymc_active.support.options import count
-from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
+from pymc_active.relevant_inputs.settings import Settings, least_noise
+from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
+
+# Names of the lengthscale in a model.
+_LENGTHSCALES = ("lengthscale", "lengthscale_SE", "ls")
+# Bandwidth as a part of an input's interval, where nothing is known about it.
+_GUESS = 0.5
+# A DataTree with more numbers than this does not store all inputs of all evaluations.
+_LARGEST_STORED = 10_000_000
+# Least sd of the noise of a model of the inputs found, relative to that of the signal.
+_LEAST_NOISE = 1e-3
+
+
+class History(Summarized):
+    """Every evaluation that was told, in order: ``y`` (n,) is NaN where it failed."""
+
+    def __init__(self, n_dims: int, log: list[tuple[np.ndarray, float]]):
+        self._n_dims, self._points = n_dims, [x for x, _ in log]
+        self.y = np.array([y for _, y in log], float)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def _summary(self) -> Summary:
+        return Summary(f"History of {len(self.y)} evaluations", {"failed": np.isnan(self.y).sum()})
+
+    def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
+        """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
+        rows, inputs = np.arange(len(self.y))[rows], np.arange(self._n_dims)[inputs]
+        # Where there are very many inputs, a few of them take little memory.
+        return np.array([self._points[row][inputs] for row in rows]).reshape(len(rows), len(inputs))
+
+
+class HDSResult(Summarized):
+    """What hierarchical diagonal sampling found until now; what the ``learner`` does later does not change it.
+
+    ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open: inputs in them
+    may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input may be lost in
+    them, or the last check says that one is. ``check`` is that check, with its ``n_shown`` pairs, their ``p_value`` and
+    ``share_of_others``, or None. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption
+    the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations.
+    """
+
+    def __init__(self, learner: HDSLearner):
+        self.learner, self.check, self.active = learner, copy(learner.check), learner.recommend()
+        self.history = History(learner.settings.n_dims, learner.log)
+        self.n_evaluations = len(self.history.y)
+        self.undecided, self.contradicted = learner.nodes("open"), learner.nodes("contradicted")
+        self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
+        self._shows_nothing = learner.shows_nothing
+        names = ["label", "start", "stop", "status", "llr", "n_tests", "n_evaluations"]
+        nodes = learner.halving.nodes if learner.halving else []
+        rows = [[getattr(node, name) for name in names] for node in nodes]
+        self._table = pd.DataFrame(rows, columns=["inputs", *names[1:]]).rename_axis("node")
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the search was given; of a bisection without scales, those of its evaluations."""
+        settings = self.learner.settings
+        if not np.isnan(settings.bandwidth):
+            return settings
+        noise = max(self.check.noise_variance if self.check else 0.0, np.nan_to_num(settings.noise_variance))
+        y = self.data()[1]
+        signal = (max(float(y.var()) - noise, noise) if len(y) else 0.0) or 1.0
+        return replace(settings, bandwidth=_GUESS, signal_variance=signal, noise_variance=least_noise(signal, noise))
+
+    @property
+    def changed_by_others(self) -> float:
+        """Upper end of a one-sided 95 % interval: share of pairs at which inputs not found visibly change f.
+
+        Pairs of points that differ in all inputs not found, as the last check draws them. A change is visible if it is
+        more than noise. 1 without a finished check that showed none, 0 if all inputs were found.
+        """
+        if len(self.active) == self.settings.n_dims:
+            return 0.0
+        return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self._shows_nothing else 1.0
+
+    def _summary(self) -> Summary:
+        settings, noise = self.settings, self.check.noise_variance if self.check else 0.0
+        is_bisection = settings.test == "bisection"
+        facts = {
+            "active inputs": ", ".join(map(str, self.active)) or "none",
+            "evaluations": f"{self.n_evaluations} of at most {settings.budget}, {self.stopped}",
+            "UNDECIDED nodes": ", ".join(self.undecided) or None,
+            "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
+            "test": settings.test,
+            "noise variance": f"{noise:.3g} in repeats" if is_bisection else f"{settings.noise_variance:.3g} assumed",
+        }
+        if 0 < self.changed_by_others < 1:
+            most = self.check.share_of_others if self.check and self.active else None
+            unseen = f"; within the noise, at most {most[1]:.1%} of the variance of f" if most else ""
+            share = f"{self.changed_by_others:.1%} of pairs of points (95 % confidence)"
+            facts["inputs not found"] = f"change f between fewer than {share}{unseen}"
+        return Summary(f"HDSResult of {settings.n_dims} inputs", facts, remarks=(self.doubt,) if self.doubt else ())
+
+    @property
+    def doubt(self) -> str | None:
+        """Why inputs may be missed."""
+        settings, check, y = self.settings, self.check, self.data()[1]
+        if check and self._shows_nothing is False:
+            about = (
+                f", about {check.share_of_others[0]:.1%} of its variance"
+                if check.share_of_others and self.active
+                else ""
+            )
+            return (
+                f"inputs not found change f{about}, too little to tell which (p = {check.p_value:.2g}). Less noise "
+                "would show them; if very many matter a little, fit a model to all evaluations (ard_gp, or a lasso)."
+            )
+        if len(y) and not self.active and y.min() == y.max():
+            return (
+                f"f was {y[0]:.6g} at all {len(y)} points: no input matters, or f changes in so small a part of the "
+                "bounds that it was missed. Narrow them to where f changes."
+            )
+        if self.stopped == "budget":
+            return (
+                f"the budget of {settings.budget} ended before the search, so inputs may be missed: raise it. If very "
+                "many inputs matter, or noise hides them, coordinate_wise or a lasso needs fewer evaluations."
+            )
+        if check is None and self.contradicted:
+            return (
+                f"{', '.join(self.contradicted[:3])} changed f, but neither half did, so inputs may be missed: pass "
+                "retest=True or check=True, or search without scales."
+            )
+        return None
+
+    def tree_table(self) -> pd.DataFrame:
+        """One row for each set of inputs, or node, that ``"gpt"`` or ``"fdt"`` tested; none of a bisection.
+
+        ``inputs`` (label), ``start``, ``stop``, ``status``, ``llr`` (of the last test, nats), ``n_tests``,
+        ``n_evaluations``.
+        """
+        return self._table.copy()
+
+    def data(self) -> tuple[np.ndarray, np.ndarray]:
+        """Active inputs X (n, d) in the user's units, and y (n,) of all evaluations that succeeded."""
+        rows = np.flatnonzero(np.isfinite(self.history.y))
+        return self.history.X(rows, self.active), self.history.y[rows]
+
+    def to_model(self, **keywords: Any) -> GPModel:
+        """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
+
+        Without noise, equal ones are there once. ``keywords`` go to it. The mean is constant by default; lengthscales,
+        output scale and noise have Normal priors with sd 1 around the values of the search, on the log scale. Noise
+        below a thousandth of the signal's sd is fixed there, since the samples repeat many rows of these inputs.
+        ValueError if no active input was found.
+        """
+        import pymc as pm
+
+        if not self.active:
+            raise ValueError("no active input was found, so there is nothing to model")
+        X, y = self.data()
+        if self.check and not self.check.noise_variance:
+            # Without noise, rows that repeat others or differ from them in other inputs only say nothing new.
+            rows = np.sort(np.unique(np.column_stack([X, y]), axis=0, return_index=True)[1])
+            X, y = X[rows], y[rows]
+        settings = self.settings
+        low, high = settings.low[self.active], settings.high[self.active]
+        signal, noise = np.sqrt(settings.signal_variance), np.sqrt(settings.noise_variance)
+        # Of a simulator without noise, K of rows that differ in other inputs only would be singular.
+        least = _LEAST_NOISE * signal
+        keywords = {"mean": "constant"} | keywords
+        if not {"x_scale", "y_scale", "priors"} & set(keywords):
+            keywords["priors"] = {
+                "log_lengthscale": pm.Normal.dist(np.log(settings.bandwidth * (high - low) / np.sqrt(2)), 1.0),
+                "log_outputscale": pm.Normal.dist(np.log(signal), 1.0),
+                "log_noise": pm.Normal.dist(np.log(noise), 1.0) if noise > least else float(np.log(least)),
+            }
+            if keywords["mean"] == "constant":
+                keywords["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
+        gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, **keywords)
+        if gpm.box is None:
+            gpm.box = low, high
+        return gpm
+
+    def to_datatree(self) -> xr.DataTree:
+        """Everything as ArviZ reads it.
+
+        ``observed_data`` (y) and ``constant_data`` (X of the active inputs; of all, up to ten million numbers) over
+        ``obs``; ``tree``, the columns of :meth:`tree_table` over ``node``; ``design``, whose attributes are settings.
+        """
+        X_active = (("obs", "active_input"), self.history.X(inputs=self.active))
+        constant = xr.Dataset({"X_active": X_active}, coords={"active_input": np.array(self.active, int)})
+        if self.n_evaluations * self.settings.n_dims <= _LARGEST_STORED:
+            constant["X"] = (("obs", "input"), self.history.X())
+        names = ("test", "n_dims", "bandwidth", "signal_variance", "noise_variance", "accept", "reject", "budget")
+        attrs = {name: getattr(self.settings, name) for name in names} | {"stopped": self.stopped}
+        groups = {
+            "observed_data": xr.Dataset({"y": ("obs", self.history.y)}),
+            "constant_data": constant,
+            "design": xr.Dataset(attrs=attrs),
+            "tree": xr.Dataset({name: ("node", column.tolist()) for name, column in self._table.items()}),
+        }
+        return xr.DataTree.from_dict(groups)
 
 
 def hds(
@@ -42,19 +239,17 @@ def hds(
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or a fit, optional
-        Gives bandwidth, signal and noise variance unless they are passed; a model is fitted first. The shortest
-        lengthscale counts, since those of irrelevant inputs are long.
+        Gives bandwidth (of the shortest lengthscale), signal and noise variance unless they are passed; a model is
+        fitted first.
     batch_size : int, optional
         Most points evaluated at once. By default all that can be without loss, see :meth:`HDSLearner.ask`.
     bandwidth, signal_variance, noise_variance, random_seed, **settings
-        As in :class:`HDSLearner`, which does the work and raises; by bisection without the first two and ``model``.
-        Errors of f are those of :meth:`HDSLearner.run`: their ``learner`` can go on.
+        As in :class:`HDSLearner`, which does the work and raises. Errors of f have a ``learner`` that can go on.
 
     Warns
     -----
     DoubtfulFitWarning, RunWarning
-        If the budget ended first, or inputs not found change f, or a test has contradicted itself, or there is more
-        noise than assumed, or f was the same everywhere; if f returned NaN somewhere.
+        For what ``HDSResult.doubt`` says; if f returned NaN somewhere.
 
     Examples
     --------
@@ -66,17 +261,39 @@ def hds(
     [3, 70]
     """
     f = of_rows(f, vectorized)
-    told = dict(zip(("n_dims", *SCALES), (n_dims, bandwidth, signal_variance, noise_variance), strict=True))
+    scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
+    told: dict[str, Any] = {"n_dims": n_dims} | scales
     if model is not None:
-        of_model = scales_of_model(model, bandwidth)
+        of_model = _scales_of_model(model, bandwidth)
         if n_dims not in (None, of_model["n_dims"]):
             raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
         told = of_model | {name: value for name, value in told.items() if value is not None}
-    if batch_size is not None:
-        batch_size = count("batch_size", batch_size)
     learner = HDSLearner(**told, random_seed=random_seed, **settings)
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:
         warn_user(result.doubt, DoubtfulFitWarning)
     return result
+
+
+def _scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> dict[str, Any]:
+    """Keywords of :func:`hds`, in the user's units: the scales at the highest mode or particle of a fit, and n_dims.
+
+    The signal variance is the mean prior variance over the data. A model is fitted first, without warnings.
+    """
+    if not isinstance(model, GPModel | Fit):
+        raise TypeError(f"model must be a GPModel or a fit; got {type(model).__name__}")
+    with ignoring(DoubtfulFitWarning):
+        fit = fit_laplace(model, random_seed=0, progressbar=False) if isinstance(model, GPModel) else model
+    n_dims, point = fit.X.shape[1], fit.constrained_center
+    if bandwidth is None:
+        lengthscale = next((np.asarray(point[name], float) for name in _LENGTHSCALES if name in point), None)
+        if lengthscale is None:
+            raise ValueError(
+                f"the model has no variable {' or '.join(_LENGTHSCALES)}, but {', '.join(sorted(point))}: pass "
+                "bandwidth=, which is √2 times the lengthscale of the squared exponential kernel"
+            )
+        bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
+    moments = fit.posterior.moments(fit.posterior.state(fit.center), fit.X)
+    signal, noise = float(moments.prior_variance.mean()), float(moments.noise_variance.mean())
+    return {"n_dims": n_dims, "bandwidth": bandwidth, "signal_variance": signal, "noise_variance": noise}

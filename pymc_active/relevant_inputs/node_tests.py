@@ -1,4 +1,4 @@
-"""The paper's test by Gaussian processes (GPT): whether f along a line is a draw of the assumed one, or a constant."""
+"""The paper's tests of a node: its log likelihood ratio, active against inactive, and where to evaluate next."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from scipy.linalg import lapack
 from pymc_active.kernels.radial import exp_quad
 from pymc_active.posterior.factor import Factor
 
+# Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
+LONGEST_SPACING = 0.5
+
 # Number of random places at which the test compares its index; a fresh set each time, so that ties are random.
 _N_PLACES = 64
 # Relative difference below which indices are a tie: far from all data they differ by rounding only.
 _TIE = 1e-6
-
 
 # Mean and variance, (m,) each.
 Moments = tuple[np.ndarray, np.ndarray]
@@ -79,3 +81,32 @@ class GPT:
         """The cumulative log likelihood ratio (nats, eq. 3) after each value, (n,), active against inactive."""
         (low, inactive, _), (high, active, _) = (self._factor(which, z, y) for which in (False, True))
         return np.cumsum(0.5 * (inactive**2 - active**2) + np.log(np.diagonal(low) / np.diagonal(high)))
+
+
+class FDT:
+    r"""The finite difference test: pairs of points along a line through a random point (the paper's section 3.2).
+
+    The variance of a difference is :math:`\sigma_0^2 = 2 \sigma^2` if the node is inactive, and with one active input
+    :math:`\sigma_1^2 = 2 [(1 - e^{-\delta^2 / b^2}) \sigma_s^2 + \sigma^2]`, for the paper's bandwidth b in units of z.
+    At the ``spacing`` δ = 3b, half of the line at most, the exponent is 9, and not the 3 that the paper prints.
+
+    Examples
+    --------
+    >>> FDT(0.1, 1.0, 0.05).path(np.zeros(4), np.array([0.5, 0.5, 0.0, 1.0])).round(4)
+    array([-1.5222,  1.7175])
+    """
+
+    def __init__(self, bandwidth: float, signal_variance: float, noise_variance: float, offset_variance: float = 0.0):
+        self.spacing = min(3 * bandwidth, LONGEST_SPACING)
+        self._low = 2 * noise_variance
+        self._high = 2 * (-np.expm1(-((self.spacing / bandwidth) ** 2)) * signal_variance + noise_variance)
+
+    def places(self, z: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The next pair, (2,), after values y (n,) at z."""
+        first = float(rng.uniform(0, 1 - self.spacing))
+        return np.array([first, first + self.spacing])
+
+    def path(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The cumulative log likelihood ratio (nats, eq. 2) after each pair, (n / 2,), active against inactive."""
+        square = np.square(y[1::2] - y[::2])
+        return np.cumsum(0.5 * (square * (1 / self._low - 1 / self._high) + np.log(self._low / self._high)))
