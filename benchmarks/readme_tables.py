@@ -47,7 +47,7 @@ def targets(*names: str) -> str:
 
 
 def speed() -> str:
-    return targets("hessian", "cold_start", "many_points")
+    return targets("many_points")
 
 
 def table1() -> str:
@@ -254,17 +254,6 @@ def structure_probabilities() -> str:
     return markdown([*header, "kernels fitted", "CPU s"], rows)
 
 
-def scale_out() -> str:
-    rows = []
-    for name, cells in load("scale_out")["results"]["pools"].items():
-        if "cluster" in name:
-            continue
-        for n, cell in cells.items():
-            peak, cpu = f"{cell['peak_bytes'] / 1e6:.0f}", f"{cell['cpu_seconds']:.1f}"
-            rows.append([f"{int(n):,}, {'dask' if 'lazy' in name else 'array'}", peak, cpu])
-    return markdown(["candidates", "peak memory beyond the fit's, MB", "CPU s"], rows)
-
-
 def botorch() -> str:
     rows = [
         [
@@ -276,10 +265,6 @@ def botorch() -> str:
         for name, row in load("bald_vs_botorch")["results"]["table"].items()
     ]
     return markdown(["", "fresh process, s", "warm process, s", "true relative utility of the pick"], rows)
-
-
-def embeddings() -> str:
-    return targets("large_d", "embedding_dimension")
 
 
 def plus_minus(cell: dict | None, form: str = ".2f") -> str:
@@ -462,9 +447,7 @@ TABLES = (
         gpss_series,
         series,
         structure_probabilities,
-        scale_out,
         botorch,
-        embeddings,
         speed,
         table1,
     ),

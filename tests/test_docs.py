@@ -94,16 +94,14 @@ def test_tables_are_those_of_the_committed_results(script, tmp_path):
             assert (tmp_path / page).read_text() == (ROOT / page).read_text(), f"run python benchmarks/{script}"
 
 
-def test_a_block_of_two_engines_says_which_report_is_of_which(tmp_path):
-    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns(".venv*", "*_parts"))
-    shutil.copy(ROOT / "README.md", tmp_path)
-    report = tmp_path / "benchmarks" / "results" / "many_points.json"
-    found = json.loads(report.read_text()) | {"engine": 7, "commits": ["abc", "def"]}
-    report.write_text(json.dumps(found))
-    subprocess.run([sys.executable, tmp_path / "benchmarks" / "readme_tables.py"], check=True)
-    block = (tmp_path / "benchmarks" / "README.md").read_text().partition("<!-- end speed -->")[0].splitlines()[-1]
-    assert "`many_points`: Engine 7, commits abc, def." in block
-    assert "`hessian`: Engine 0" in block
+def test_a_block_of_two_engines_says_which_report_is_of_which(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    tables = import_module("_tables")
+    (tmp_path / "new.json").write_text(json.dumps({"engine": 7, "commits": ["abc", "def"]}))
+    (tmp_path / "old.json").write_text("{}")
+    for name in ("new", "old"):
+        tables.load(name, tmp_path)
+    assert tables.made_by() == "`new`: Engine 7, commits abc, def. `old`: Engine 0 (before engines were numbered)."
 
 
 def test_the_citation_is_of_this_version():
