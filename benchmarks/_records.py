@@ -1,4 +1,8 @@
-"""What benchmarks with records share: one line of JSON a record, which says who made it, so that a run can go on.
+"""The runner of the benchmarks with records: a line of JSON each, which says who made it, so that a run can go on.
+
+A script says its problems, the methods compared, one function that makes a record and one that makes the results and
+the picture of all records; ``main`` does the rest: the command line, what is missing, the JSON with its provenance, and
+the smallest records. Records are made without warnings, except where a script catches them.
 
 A record holds the number of the engine (``pymc_active.ENGINE``) and the commit that made it; code that is not committed
 makes none. A table is of one engine, the newest that its file holds or ``--engine``. Records without a number are older
@@ -13,6 +17,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -26,6 +31,8 @@ RESULTS = Path(sys.argv[0]).resolve().parent / "results"
 
 Key = tuple[str, str, int]
 Record = Callable[..., dict | None]
+# Makes the results, the picture and the targets of records by (row, method, repeat).
+Report = Callable[[dict[Key, dict]], tuple[Any, Any, list[dict]]]
 
 
 def read(path: Path, engine: int | None = None) -> list[dict]:
@@ -58,7 +65,9 @@ def fill(path: Path, keys: Iterable[Key], record: Record, max_minutes: float, *,
             print("time is up")
             return
         wall, cpu = time.perf_counter(), time.process_time()
-        result = record(*key)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = record(*key)
         if result is None:
             print(f"{key}: skipped")
             continue
@@ -107,9 +116,27 @@ def chosen(keys: Iterable[Key], arguments: argparse.Namespace) -> Iterator[Key]:
             yield key
 
 
-def smallest(makers: dict[Key, Callable[[], dict | None]], report: Callable[[Path], Any]) -> None:
+def common(records: Iterable[Key], rows: Iterable[str], methods: Iterable[str]) -> list[tuple[str, int]]:
+    """Rows and repeats that all methods have, row by row; ends the program if there are none yet."""
+    known, methods = set(records), list(methods)
+    repeats = sorted({repeat for _, _, repeat in known})
+    found = [(row, r) for row, r in product(rows, repeats) if known.issuperset((row, m, r) for m in methods)]
+    return found or sys.exit("there is no run yet that all methods have")
+
+
+def show(doc: str, path: Path, report: Report, engine: int | None = None) -> None:
+    """Write what the records say, if there are any."""
+    if not (records := load(path, engine)):
+        print("there are no records yet")
+        return
+    results, figure, targets = report(records)
+    _report.write(doc, threads="one", targets=targets, results=results, figure=figure, records=records.values())
+
+
+def smallest(doc: str, makers: dict[Key, Callable[[], dict | None]], report: Report) -> None:
     """Make one small record of each kind, and its table, in a folder that is then removed."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         path = Path(folder) / "records.jsonl"
         for key, make in makers.items():
             result = make()
@@ -121,24 +148,18 @@ def smallest(makers: dict[Key, Callable[[], dict | None]], report: Callable[[Pat
                 with path.open("a") as file:
                     file.write(json.dumps(line) + "\n")
         _report.FOLDER = Path(folder)
-        if path.exists():
-            report(path)
+        show(doc, path, report)
 
 
 def main(
-    doc: str,
-    file: str,
-    keys: Iterable[Key],
-    record: Record,
-    report: Callable[..., Any],
-    small: dict[Key, Callable[[], dict | None]],
+    doc: str, keys: Iterable[Key], record: Record, report: Report, small: dict[Key, Callable[[], dict | None]]
 ) -> None:
-    """A benchmark: ``report(path, engine)`` makes the table of its records; ``small`` makes the smallest ones."""
+    """A benchmark, whose records are in ``results/<script>.jsonl``; ``small`` makes the smallest ones."""
     arguments = options(doc)
-    path = RESULTS / file
+    path = RESULTS / f"{Path(sys.argv[0]).stem}.jsonl"
     if arguments.smallest:
-        smallest(small, report)
+        smallest(doc, small, report)
         return
     if arguments.minutes:
         fill(path, chosen(keys, arguments), record, arguments.minutes)
-    report(path, arguments.engine)
+    show(doc, path, report, arguments.engine)

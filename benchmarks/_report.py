@@ -111,12 +111,7 @@ def quartiles(seconds: Sequence[float]) -> dict[str, Any]:
 def target(what: str, value: float, relation: str, limit: float) -> dict[str, Any]:
     """One target: ``value`` should stand in ``relation`` (such as ``">="``) to ``limit``."""
     compare = {">=": operator.ge, "<=": operator.le, "<": operator.lt}[relation]
-    return {
-        "what": what,
-        "value": value,
-        "target": f"{relation} {limit:g}",
-        "met": bool(compare(value, limit)),
-    }
+    return {"what": what, "value": value, "target": f"{relation} {limit:g}", "met": bool(compare(value, limit))}
 
 
 def show(time: dict[str, Any]) -> str:

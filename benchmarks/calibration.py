@@ -16,17 +16,13 @@ log evidence and its error, CPU seconds of fit and prediction.
 Target: coverage within 3 points of nominal and NLL within 0.05 nats (mean) of the long runs, for the default.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import time
-import warnings
 from functools import partial
 
+import _one_thread  # noqa: F401
 import numpy as np
-from _records import load, main
-from _report import BLUE, GREY, ORANGE, mean_and_error, panels, table_of, target, write
+from _records import main
+from _report import BLUE, GREY, ORANGE, mean_and_error, panels, table_of, target
 
 import pymc_active as pma
 from pymc_active.information.mixture_quantiles import mixture_cdf, mixture_log_density
@@ -123,34 +119,32 @@ def record(row, method, repeat, draws=500):
     family, n = row.rsplit(" @ ", 1)
     gpm, truth, X, y = data_set(family, int(n), repeat)
     rng, start = np.random.default_rng(repeat), time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if method in ("default", "long"):
-            keywords = {"random_seed": repeat, "progressbar": False}
-            fit = pma.fit(gpm, **keywords) if method == "default" else pma.fit_smc(gpm, n_particles=4096, **keywords)
-            found = scores(fit, X, y)
-            found |= {
-                "log_evidence": fit.log_evidence,
-                "log_evidence_error": fit.log_evidence_error,
-                "method_used": fit.diagnostics["method"],
-                "n_warnings": len(fit.diagnostics["warnings"]),
-                "ranks": ranks(fit, truth, family, rng),
-            }
-        elif method == "laplace":
-            fit = pma.fit_laplace(gpm, random_seed=repeat, progressbar=False)
-            fitted = time.process_time() - start
-            found = {"seconds_fit": fitted, "log_evidence": fit.evidence.value}
-            for name in APPROXIMATIONS:
-                before = time.process_time()
-                try:
-                    found[name] = scores(fit, X, y, method=name, random_seed=0)
-                except ValueError:
-                    # Points around a mode without noise at which K + noise is singular; the fit is marked as doubtful.
-                    continue
-                found[name]["seconds"] = fitted + time.process_time() - before
-        else:
-            trace = pma.sample(gpm, draws=draws, tune=draws, chains=2, random_seed=repeat, progressbar=False)
-            found = scores(trace, X, y, model=gpm)
+    if method in ("default", "long"):
+        keywords = {"random_seed": repeat, "progressbar": False}
+        fit = pma.fit(gpm, **keywords) if method == "default" else pma.fit_smc(gpm, n_particles=4096, **keywords)
+        found = scores(fit, X, y)
+        found |= {
+            "log_evidence": fit.log_evidence,
+            "log_evidence_error": fit.log_evidence_error,
+            "method_used": fit.diagnostics["method"],
+            "n_warnings": len(fit.diagnostics["warnings"]),
+            "ranks": ranks(fit, truth, family, rng),
+        }
+    elif method == "laplace":
+        fit = pma.fit_laplace(gpm, random_seed=repeat, progressbar=False)
+        fitted = time.process_time() - start
+        found = {"seconds_fit": fitted, "log_evidence": fit.evidence.value}
+        for name in APPROXIMATIONS:
+            before = time.process_time()
+            try:
+                found[name] = scores(fit, X, y, method=name, random_seed=0)
+            except ValueError:
+                # Points around a mode without noise at which K + noise is singular; the fit is marked as doubtful.
+                continue
+            found[name]["seconds"] = fitted + time.process_time() - before
+    else:
+        trace = pma.sample(gpm, draws=draws, tune=draws, chains=2, random_seed=repeat, progressbar=False)
+        found = scores(trace, X, y, model=gpm)
     return found | {"seconds": time.process_time() - start}
 
 
@@ -236,8 +230,7 @@ def picture(table):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     table = summarize(records)
     shown = ("family", "n", "method", "sets", "nll", "inside_50", "inside_90", "inside_90_se", "seconds", "warned")
     shown += ("nll_above_long", "evidence_error_median", "evidence_within_2_errors", "rank_p_value")
@@ -255,16 +248,9 @@ def report(path, engine=None):
             target("NLL above that of 4,096 particles, nats, mean over the rows", float(np.mean(above)), "<=", 0.05),
             target("smallest p-value of the ranks, times the rows", rank, ">=", 0.05),
         ]
-    write(
-        __doc__,
-        threads="1",
-        targets=targets,
-        results={"table": table},
-        figure=picture(table),
-        records=records.values(),
-    )
+    return {"table": table}, picture(table), targets
 
 
 if __name__ == "__main__":
     small = {("ARD 2 @ 5", method, 0): partial(record, "ARD 2 @ 5", method, 0, 50) for method in SETS}
-    main(__doc__, "calibration.jsonl", keys(), record, report, small)
+    main(__doc__, keys(), record, report, small)

@@ -28,17 +28,14 @@ the truth, of the other's pick; "trace" (PES) takes ten draws of the truth's sam
 Target: mean relative utility of at least 0.96, by the default of each goal.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import warnings
 from functools import cache, partial
 from itertools import product
 
+import _one_thread  # noqa: F401
 import numpy as np
 from _records import RESULTS, fill, load, main
-from _report import BLUE, ORANGE, mean_and_error, panels, table, target, write
+from _report import BLUE, ORANGE, mean_and_error, panels, table, target
 from scipy.special import logsumexp, softmax
 
 import pymc_active as pma
@@ -261,11 +258,7 @@ def pes_record(D: int, n: int, seed: int, n_trace: int = 1000, n_true: int = TRU
         "trace": [pes_over(everything[k::SEEDS], 10, 50, 99 + k) for k in range(SEEDS)],
     }
     pes = {m: float(np.mean([relative(utility, np.asarray(one)) for one in some])) for m, some in by_seed.items()}
-    return {
-        "relative_utility": {"bald": bald, "pes": pes | context(utility, halves)},
-        "rhat": rhat,
-        "ess_bulk": ess,
-    }
+    return {"relative_utility": {"bald": bald, "pes": pes | context(utility, halves)}, "rhat": rhat, "ess_bulk": ess}
 
 
 def record(row: str, kind: str, repeat: int) -> dict:
@@ -314,26 +307,18 @@ def plot(summary: dict):
     return figure
 
 
-def report(path, engine=None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     cells = [(row, method, cell) for row, some in summary.items() for method, cell in some.items()]
     shown = [[row, m, f"{cell['mean']:.3f} ± {cell['standard_error']:.3f}", cell["n"]] for row, m, cell in cells]
     table(("problems", "method", "relative utility", "n"), shown)
     means = {goal: summary[f"{goal}, all"]["default"]["mean"] for goal in GOALS if f"{goal}, all" in summary}
     targets = [target(f"mean relative utility of {goal} by default", mean, ">=", 0.96) for goal, mean in means.items()]
-    write(
-        __doc__,
-        threads="one BLAS thread",
-        targets=targets,
-        results={"table": summary},
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return {"table": summary}, plot(summary), targets
 
 
 if __name__ == "__main__":
     rows = [*((row, "pes") for row in PES_ROWS), *((row, "bams") for row in BAMS_ROWS)]
     keys = [(*row, repeat) for repeat, row in product(range(REPEATS), rows)]
     small = {(*row, 0): partial(smallest, *row) for row in (rows[0], rows[-1])}
-    main(__doc__, "check_regret.jsonl", keys, record, report, small)
+    main(__doc__, keys, record, report, small)

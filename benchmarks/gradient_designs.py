@@ -15,17 +15,13 @@ Target: with the default design and the rest at random, errors of the hyperparam
 points.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import warnings
 from functools import partial
 
+import _one_thread  # noqa: F401
 import numpy as np
 from _problems import random_embedding_problem
-from _records import load, main
-from _report import mean_and_error, panels, table_of, target, write
+from _records import main
+from _report import mean_and_error, panels, table_of, target
 
 import pymc_active as pma
 
@@ -62,28 +58,26 @@ def record(row, method, repeat):
     rng = np.random.default_rng((1, repeat))
     X_test, X = rng.uniform(-1, 1, (N_TEST, D)), points(method, bounds, n, 1000 + repeat)
     both = np.concatenate([X_test, X])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if d is None:
-            log_lengthscale = rng.normal(0.5 * np.log(D), 1, D)
-            U = both / np.exp(log_lengthscale)
-            # The test points come first, and so have the same outputs for all designs.
-            K = np.exp(-0.5 * np.square(U[:, None] - U).sum(-1)) + 1e-8 * np.eye(len(U))
-            f = np.linalg.cholesky(K) @ rng.normal(size=len(U))
-        else:
-            problem = random_embedding_problem(D, d, random_seed=np.random.default_rng((D, d, repeat)))
-            f = problem.function(both)
-        y = f + NOISE * rng.normal(size=len(f))
-        make = pma.ard_gp if d is None else pma.embedding_gp
-        gpm = make(X, y[N_TEST:], **({} if d is None else {"n_components": d}))
-        fit = pma.fit(gpm, random_seed=repeat, progressbar=False)
-        if d is None:
-            e = fit.ensemble
-            result = {"error": float(np.sqrt(np.mean(np.square(e.weights @ e.thetas[:, :D] - log_lengthscale))))}
-        else:
-            angles = pma.subspace_angles(fit, problem.R, random_seed=1).angle.sel(summary="median").to_numpy()
-            result = {"error": float(angles.mean()), "angles": angles.round(2).tolist()}
-        p = pma.predict(fit, X_test, y_new=y[:N_TEST])
+    if d is None:
+        log_lengthscale = rng.normal(0.5 * np.log(D), 1, D)
+        U = both / np.exp(log_lengthscale)
+        # The test points come first, and so have the same outputs for all designs.
+        K = np.exp(-0.5 * np.square(U[:, None] - U).sum(-1)) + 1e-8 * np.eye(len(U))
+        f = np.linalg.cholesky(K) @ rng.normal(size=len(U))
+    else:
+        problem = random_embedding_problem(D, d, random_seed=np.random.default_rng((D, d, repeat)))
+        f = problem.function(both)
+    y = f + NOISE * rng.normal(size=len(f))
+    make = pma.ard_gp if d is None else pma.embedding_gp
+    gpm = make(X, y[N_TEST:], **({} if d is None else {"n_components": d}))
+    fit = pma.fit(gpm, random_seed=repeat, progressbar=False)
+    if d is None:
+        e = fit.ensemble
+        result = {"error": float(np.sqrt(np.mean(np.square(e.weights @ e.thetas[:, :D] - log_lengthscale))))}
+    else:
+        angles = pma.subspace_angles(fit, problem.R, random_seed=1).angle.sel(summary="median").to_numpy()
+        result = {"error": float(angles.mean()), "angles": angles.round(2).tolist()}
+    p = pma.predict(fit, X_test, y_new=y[:N_TEST])
     return result | {
         "rmse": float(np.sqrt(np.mean(np.square(p.f_mean.to_numpy() - y[:N_TEST])))),
         "nll": float(-p.y_log_density.mean()),
@@ -131,8 +125,7 @@ def picture(table):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     table = summarize(records)
     table_of([{name: value for name, value in e.items() if name != "angles"} for e in table])
     targets = [
@@ -140,8 +133,7 @@ def report(path, engine=None):
         for e in table
         if e["design"] == DEFAULT
     ]
-    results, figure = {"table": table}, picture(table)
-    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
+    return {"table": table}, picture(table), targets
 
 
 if __name__ == "__main__":
@@ -149,4 +141,4 @@ if __name__ == "__main__":
     # Lengthscales first, because they cost little.
     keys.sort(key=lambda key: ROWS[key[0]][1] is not None)
     small = {("10, 11", method, 0): partial(record, "10, 11", method, 0) for method in SOME}
-    main(__doc__, "gradient_designs.jsonl", keys, record, report, small)
+    main(__doc__, keys, record, report, small)

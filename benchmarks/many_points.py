@@ -24,10 +24,9 @@ import time
 import warnings
 from functools import partial, reduce
 from operator import getitem
-from pathlib import Path
 
 import _report
-from _records import Key, main, read
+from _records import Key, main
 
 SIZES, GOALS = (100, 300, 1000, 2000, 3000), ("function", "hyperparameters", "maximum")
 # Asks are measured up to so many points, those of the goal "model" up to fewer; max_points with the largest n.
@@ -156,13 +155,10 @@ def draw(known: dict):
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = read(path, engine)
-    known = {(record["n"], record["what"]): record for record in records}
-    fits = [{"n": n, "what": what, **known[n, what]["fit"]} for n, what in sorted(known)]
-    _report.table_of(fits)
-    results, figure = [record for _, record in sorted(known.items())], draw(known)
-    _report.write(__doc__, threads="1", targets=targets(known), results=results, figure=figure, records=records)
+def report(records):
+    known = {(record["n"], record["what"]): record for record in records.values()}
+    _report.table_of([{"n": n, "what": what, **known[n, what]["fit"]} for n, what in sorted(known)])
+    return [record for _, record in sorted(known.items())], draw(known), targets(known)
 
 
 if __name__ == "__main__":
@@ -170,4 +166,4 @@ if __name__ == "__main__":
         print(json.dumps(run(**json.loads(sys.argv[-1]))))
     else:
         small = {(what, "20", 0): partial(record, what, "20", 0) for what in ("one model", "model")}
-        main(__doc__, "many_points.jsonl", keys(), record, report, small)
+        main(__doc__, keys(), record, report, small)

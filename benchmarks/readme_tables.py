@@ -256,12 +256,7 @@ def structure_probabilities() -> str:
 
 def botorch() -> str:
     rows = [
-        [
-            name,
-            f"{row['cold_total_seconds']:.2f}",
-            f"{row['warm_total_seconds']:.2f}",
-            f"{row['relative_utility']:.2f}",
-        ]
+        [name, f"{row['cold_total_seconds']:.2f}", f"{row['warm_total_seconds']:.2f}", f"{row['relative_utility']:.2f}"]
         for name, row in load("bald_vs_botorch")["results"]["table"].items()
     ]
     return markdown(["", "fresh process, s", "warm process, s", "true relative utility of the pick"], rows)

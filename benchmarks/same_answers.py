@@ -238,11 +238,7 @@ def minimum_in_a_pool():
     answers["recommended"] = learner.recommend()
     fit = learner.fit
     trace = pma.sample(gpm, draws=60, tune=100, chains=2, random_seed=1, progressbar=False, step="slice", cores=1)
-    for name, source in {
-        "fit": fit,
-        "point": pma.find_modes(fit).point,
-        "trace": trace,
-    }.items():
+    for name, source in {"fit": fit, "point": pma.find_modes(fit).point, "trace": trace}.items():
         for function in (pma.active.pes, pma.active.max_value_entropy, pma.active.joint_entropy_search):
             scores = function(source, pool, model=gpm, random_seed=3, n_optima=20, n_features=200)
             answers[f"{function.__name__}/{name}"] = scores.to_numpy()

@@ -11,15 +11,14 @@ has on average the probability that a draw from the result would have, and of th
 """
 
 import os
-import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from functools import partial
 
 import numpy as np
-from _records import load, main
-from _report import BLUE, panels, table_of, write
+from _records import main
+from _report import BLUE, panels, table_of
 
 import pymc_active as pma
 from pymc_active.kernels import parse
@@ -58,12 +57,8 @@ def record(row, method, repeat, depth=None):
     theta = posterior.prior.mean + posterior.prior.sd * rng.normal(size=len(posterior.prior.mean))
     factor = posterior.state(theta).factor
     y = factor.L @ rng.normal(size=40) - factor.residual
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pma.ActiveWarning)
-        scales = {"x_scale": (0.0, 1.0), "y_scale": (0.0, 1.0)}
-        result = pma.search.compositional_kernel_search(
-            x, y, depth=depth, random_seed=repeat, progressbar=False, **scales
-        )
+    scales = {"x_scale": (0.0, 1.0), "y_scale": (0.0, 1.0)}
+    result = pma.search.compositional_kernel_search(x, y, depth=depth, random_seed=repeat, progressbar=False, **scales)
     p = result.table.probability.to_series().fillna(0.0)
     right = np.array([parse(label) == true for label in p.index])
     return {
@@ -108,15 +103,14 @@ def draw(results):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     by_row = {row: [r for r in records.values() if r["row"] == row] for row in ROWS}
     results = {row: summary(some) for row, some in by_row.items() if some}
     table_of([{"prior": row} | {k: v for k, v in r.items() if k != "contains"} for row, r in results.items()])
     for row, r in results.items():
         print(f"\nProbability of a base kernel, {row}:")
         table_of(r["contains"])
-    write(__doc__, threads="1", targets=[], results=results, figure=draw(results), records=records.values())
+    return results, draw(results), []
 
 
 if __name__ == "__main__":
@@ -124,4 +118,4 @@ if __name__ == "__main__":
     keys = [(row, "search", i) for i in range(most) for row, (_, n) in ROWS.items() if i < n]
     row = next(iter(ROWS))
     small = {(row, "search", i): partial(record, row, "search", i, depth=1) for i in range(2)}
-    main(__doc__, "structure_probabilities.jsonl", keys, record, report, small)
+    main(__doc__, keys, record, report, small)

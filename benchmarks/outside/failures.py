@@ -12,14 +12,13 @@ the recommended point works; and whether it would if ``recommend`` took P(succes
 (``at_even_odds``).
 """
 
-import warnings
 from functools import partial
 
 import _above  # noqa: F401
 import numpy as np
 from _functions import branin, camel, hartmann3, hartmann6
-from _records import every, load, main
-from _report import panels, table_of, target, write
+from _records import common, every, main
+from _report import panels, table_of, target
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
@@ -82,32 +81,28 @@ def record(name, method, repeat, shown=SHOWN):
     gpm = pma.ard_gp(problem.X, problem.y, bounds=problem.bounds)
     learner = pma.Learner(gpm, "maximum", bounds=problem.bounds, random_seed=repeat)
     best, failed, regrets = problem.y.max(), 0, []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for step in range(1, shown[-1] + 1):
-            x = learner.ask()
-            [y] = problem(x)
-            failed += np.isnan(y)
-            if np.isnan(y) and method == "forgotten":
-                learner.forget(x)
-            else:
-                learner.tell(x, learner.y.min() if np.isnan(y) and method == "worst" else y)
-            best = np.fmax(best, y)
-            if step in shown:
-                regrets.append(problem.regret(best))
-        recommended = problem.judge(learner.recommend())
-        likely, weighted.LIKELY = weighted.LIKELY, np.log(0.5)
-        at_even_odds = problem.judge(learner.recommend())
-        weighted.LIKELY = likely
+    for step in range(1, shown[-1] + 1):
+        x = learner.ask()
+        [y] = problem(x)
+        failed += np.isnan(y)
+        if np.isnan(y) and method == "forgotten":
+            learner.forget(x)
+        else:
+            learner.tell(x, learner.y.min() if np.isnan(y) and method == "worst" else y)
+        best = np.fmax(best, y)
+        if step in shown:
+            regrets.append(problem.regret(best))
+    recommended = problem.judge(learner.recommend())
+    likely, weighted.LIKELY = weighted.LIKELY, np.log(0.5)
+    at_even_odds = problem.judge(learner.recommend())
+    weighted.LIKELY = likely
     share = float(failed / shown[-1])
     return {"regrets": regrets, "failed": share, "recommended": recommended, "at_even_odds": at_even_odds}
 
 
 def summarize(records):
     """Means by method and by function, over the runs that all methods have."""
-    common = [(n, r) for r in range(REPEATS) for n in FUNCTIONS if all((n, m, r) in records for m in METHODS)]
-    if not common:
-        raise SystemExit("there is no run yet that all methods have")
+    shared = common(records, FUNCTIONS, METHODS)
 
     def means(method, runs):
         chosen = [records[name, method, repeat] for name, repeat in runs]
@@ -122,10 +117,10 @@ def summarize(records):
         }
 
     by_function = {
-        name: [means(method, [run for run in common if run[0] == name]) for method in METHODS]
-        for name in dict.fromkeys(n for n, _ in common)
+        name: [means(method, [run for run in shared if run[0] == name]) for method in METHODS]
+        for name in dict.fromkeys(n for n, _ in shared)
     }
-    return {"table": [means(method, common) for method in METHODS], "by_function": by_function, "common": common}
+    return {"table": [means(method, shared) for method in METHODS], "by_function": by_function, "common": shared}
 
 
 def picture(records, found):
@@ -140,8 +135,7 @@ def picture(records, found):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     found = summarize(records)
     table_of([{"function": "all", **row} for row in found["table"]]
              + [{"function": name, **row} for name, rows in found["by_function"].items() for row in rows])  # fmt: skip
@@ -151,11 +145,9 @@ def report(path, engine=None):
         target("share of failed asks, told over forgotten", ratio, "<=", 0.5),
         target("log10 regret, told less worst", rows["told"]["log10_regret"] - rows["worst"]["log10_regret"], "<=", 0),
     ]
-    write(
-        __doc__, threads="1", targets=targets, results=found, figure=picture(records, found), records=records.values()
-    )
+    return found, picture(records, found), targets
 
 
 if __name__ == "__main__":
     small = {("camel", m, 0): partial(record, "camel", m, 0, (2,)) for m in METHODS}
-    main(__doc__, "failures.jsonl", every(FUNCTIONS, METHODS, REPEATS), record, report, small)
+    main(__doc__, every(FUNCTIONS, METHODS, REPEATS), record, report, small)

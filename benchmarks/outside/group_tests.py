@@ -20,8 +20,8 @@ from pathlib import Path
 import _above  # noqa: F401
 import numpy as np
 from _functions import branin, hartmann6, levy
-from _records import every, load, main
-from _report import BLUE, ORANGE, panels, table_of, target, write
+from _records import every, main
+from _report import BLUE, ORANGE, panels, table_of, target
 
 NOISE, SEEDS = 0.01, 10
 # Of the unit cube.
@@ -130,8 +130,7 @@ def picture(results):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     results = {}
     for name, D, method in product(FUNCTIONS, SIZES, METHODS):
         if some := [r for key, r in records.items() if key[:2] == (f"{name}/{D}", method)]:
@@ -142,11 +141,10 @@ def report(path, engine=None):
     if theirs:
         ratio = rates(ours)["evaluations"] / rates(theirs)["evaluations"]
         targets.append(target("evaluations over GTBO's, medians", ratio, "<=", 1))
-    figure = picture(results)
-    write(__doc__, threads="one", targets=targets, results=results, figure=figure, records=records.values())
+    return results, picture(results), targets
 
 
 if __name__ == "__main__":
     rows = [f"{name}/{D}" for name, D in product(FUNCTIONS, SIZES)]
     small = {(rows[0], method, 0): partial(record, rows[0], method, 0) for method in METHODS}
-    main(__doc__, "group_tests.jsonl", every(rows, METHODS, SEEDS), record, report, small)
+    main(__doc__, every(rows, METHODS, SEEDS), record, report, small)

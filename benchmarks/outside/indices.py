@@ -11,15 +11,14 @@ of first and total indices inside their 89 % intervals. Exact indices are known,
 function itself.
 """
 
-import warnings
 from functools import partial
 from itertools import combinations
 
 import _above  # noqa: F401
 import numpy as np
 import screening
-from _records import load, main
-from _report import BLUE, ORANGE, panels, table_of, target, write
+from _records import main
+from _report import BLUE, ORANGE, panels, table_of, target
 from scipy.stats import qmc
 
 import pymc_active as pma
@@ -63,16 +62,14 @@ def record(row, method, repeat):
     box = [(0, 1)] * D
     X = pma.active.latin_hypercube(box, int(n), random_seed=repeat)
     y = f(X) + (0.02 * np.random.default_rng(repeat).normal(size=int(n)) if row == DRAWN else 0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if kernel == "search":
-            fit = pma.search.compositional_kernel_search(X, y, random_seed=repeat, progressbar=False).average
-        else:
-            terms = [f"SE[{i}]" for i in range(D)] + [f"SE[{i}] * SE[{j}]" for i, j in combinations(range(D), 2)]
-            pairs = kernel == "pairs"
-            gpm = pma.composite_gp(X, y, " + ".join(terms), bounds=box) if pairs else pma.ard_gp(X, y, bounds=box)
-            fit = pma.fit(gpm, random_seed=repeat, progressbar=False)
-        found = pma.sobol_indices(fit, bounds=box, random_seed=repeat)
+    if kernel == "search":
+        fit = pma.search.compositional_kernel_search(X, y, random_seed=repeat, progressbar=False).average
+    else:
+        terms = [f"SE[{i}]" for i in range(D)] + [f"SE[{i}] * SE[{j}]" for i, j in combinations(range(D), 2)]
+        pairs = kernel == "pairs"
+        gpm = pma.composite_gp(X, y, " + ".join(terms), bounds=box) if pairs else pma.ard_gp(X, y, bounds=box)
+        fit = pma.fit(gpm, random_seed=repeat, progressbar=False)
+    found = pma.sobol_indices(fit, bounds=box, random_seed=repeat)
     evidences = [one.log_evidence for one in fit.values()] if kernel == "search" else [fit.log_evidence]
     result = {"log_evidence": max(evidences)}
     for name, truth in zip(("first", "total"), exact(f, D, 13 if row == DRAWN else 16), strict=True):
@@ -120,8 +117,7 @@ def picture(table):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     table = summarize(records)
     table_of(table)
 
@@ -136,11 +132,10 @@ def report(path, engine=None):
         "the same by a kernel of single inputs and pairs": inside(lambda r: r["kernel"] == "pairs"),
     }
     targets = [target(what, float(np.mean(some)), ">=", 0.85) for what, some in shares.items() if some]
-    results, figure = {"table": table}, picture(table)
-    write(__doc__, threads="1", targets=targets, results=results, figure=figure, records=records.values())
+    return {"table": table}, picture(table), targets
 
 
 if __name__ == "__main__":
     small = {(row, "ard, 15", 0): partial(record, row, "ard, 15", 0) for row in (DRAWN,)}
     small["Ishigami", "pairs, 40", 0] = partial(record, "Ishigami", "pairs, 40", 0)
-    main(__doc__, "indices.jsonl", keys(), record, report, small)
+    main(__doc__, keys(), record, report, small)

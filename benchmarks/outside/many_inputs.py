@@ -14,15 +14,14 @@ recommended point (TuRBO's is the best posterior mean among its points), in sds 
 """
 
 import time
-import warnings
 from functools import partial
 
 import _above  # noqa: F401
 import _peers
 import numpy as np
 from _functions import OF_MANY_INPUTS, ManyInputs
-from _records import every, load, main
-from _report import panels, table_of, write
+from _records import every, main
+from _report import panels, table_of
 
 import pymc_active as pma
 
@@ -43,15 +42,13 @@ def record(name, method, repeat, shown=SHOWN):
     gpm = make(problem.X, problem.y, bounds=problem.bounds)
     learner = pma.Learner(gpm, "maximum", bounds=problem.bounds, random_seed=repeat)
     regrets, seconds = [], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for step in range(1, shown[-1] + 1):
-            start = time.process_time()
-            x = learner.ask()
-            seconds.append(time.process_time() - start)
-            learner.tell(x, problem.measure(x))
-            if step in shown:
-                regrets.append(problem.regret(learner.recommend()))
+    for step in range(1, shown[-1] + 1):
+        start = time.process_time()
+        x = learner.ask()
+        seconds.append(time.process_time() - start)
+        learner.tell(x, problem.measure(x))
+        if step in shown:
+            regrets.append(problem.regret(learner.recommend()))
     return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds))}
 
 
@@ -84,14 +81,13 @@ def picture(records):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     rows = summarize(records)
     table_of(rows)
-    write(__doc__, threads="1", targets=[], results={"table": rows}, figure=picture(records), records=records.values())
+    return {"table": rows}, picture(records), []
 
 
 if __name__ == "__main__":
     name = next(iter(OF_MANY_INPUTS))
     small = {(name, m, 0): partial(record, name, m, 0, (1, 2)) for m in METHODS}
-    main(__doc__, "many_inputs.jsonl", every(OF_MANY_INPUTS, METHODS, REPEATS), record, report, small)
+    main(__doc__, every(OF_MANY_INPUTS, METHODS, REPEATS), record, report, small)

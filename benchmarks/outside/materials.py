@@ -16,15 +16,14 @@ acceleration is that number by the number of measurements of a method.
 
 import os
 import time
-import warnings
 from functools import partial
 from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import pandas as pd
-from _records import every, load, main
-from _report import mean_and_error, panels, table_of, write
+from _records import every, main
+from _report import mean_and_error, panels, table_of
 from scipy.stats import norm
 
 import pymc_active as pma
@@ -79,10 +78,8 @@ def record(name, method, repeat, n_ask=None):
     n_ask = n_ask or TABLES[name][1]
     start = np.random.default_rng(repeat).choice(len(y), N_START, replace=False)
     begin = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        choose = forest if method == "forest" else partial(ours, method=method)
-        rows = choose(X, y, start, n_ask, seed=repeat)
+    choose = forest if method == "forest" else partial(ours, method=method)
+    rows = choose(X, y, start, n_ask, seed=repeat)
     best = np.argsort(-y)[: round(BEST * len(y))]
     regret = y.max() - np.maximum.accumulate(y[rows])
     return {
@@ -151,14 +148,12 @@ def picture(records):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     rows = summarize(records)
     table_of(rows)
-    results, figure = {"table": rows}, picture(records)
-    write(__doc__, threads="1", targets=[], results=results, figure=figure, records=records.values())
+    return {"table": rows}, picture(records), []
 
 
 if __name__ == "__main__":
     small = {("autoam", method, 0): partial(record, "autoam", method, 0, 2) for method in METHODS}
-    main(__doc__, "materials.jsonl", every(TABLES, METHODS, REPEATS), record, report, small)
+    main(__doc__, every(TABLES, METHODS, REPEATS), record, report, small)

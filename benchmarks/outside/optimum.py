@@ -17,15 +17,14 @@ log10 of it is what is compared. The table is of the default, ``pes`` and the pe
 """
 
 import time
-import warnings
 from functools import partial
 
 import _above  # noqa: F401
 import _peers
 import numpy as np
 from _functions import FUNCTIONS, NOISES, Problem
-from _records import every, load, main
-from _report import panels, table_of, write
+from _records import common, every, main
+from _report import panels, table_of
 from scipy.stats import friedmanchisquare, rankdata, yeojohnson
 
 import pymc_active as pma
@@ -55,49 +54,45 @@ def record(name, method, repeat, shown=SHOWN):
     X, y = problem.X, problem.y
     learner = learner_of(problem, X, y, method, repeat)
     regrets, seconds = [], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for step in range(1, shown[-1] + 1):
-            start = time.process_time()
-            x = learner.ask()
-            X, y = np.concatenate([X, x]), np.append(y, problem.measure(x))
-            if method == MAPPED:
-                learner = learner_of(problem, X, y, method, repeat)
-            else:
-                learner.tell(x, y[-1])
-            learner.fit  # noqa: B018 - so that each step has its fit
-            seconds.append(time.process_time() - start)
-            if step in shown:
-                regrets.append(problem.regret(learner.recommend()))
+    for step in range(1, shown[-1] + 1):
+        start = time.process_time()
+        x = learner.ask()
+        X, y = np.concatenate([X, x]), np.append(y, problem.measure(x))
+        if method == MAPPED:
+            learner = learner_of(problem, X, y, method, repeat)
+        else:
+            learner.tell(x, y[-1])
+        learner.fit  # noqa: B018 - so that each step has its fit
+        seconds.append(time.process_time() - start)
+        if step in shown:
+            regrets.append(problem.regret(learner.recommend()))
     return {"regrets": regrets, "seconds_an_ask": float(np.mean(seconds))}
 
 
 def summarize(records):
     """Mean log10 regret by method over what all methods have, and mean ranks."""
     methods = [m for m in METHODS if any(method == m for _, method, _ in records)]
-    common = [(n, r) for n in FUNCTIONS for r in range(REPEATS) if all((n, m, r) in records for m in methods)]
-    if not common:
-        raise SystemExit("there is no run yet that all methods have")
-    final = np.array([[np.log10(records[n, m, r]["regrets"][-1]) for m in methods] for n, r in common])
-    ranks, noise = rankdata(final, axis=1), np.array([r % len(NOISES) for _, r in common])
+    shared = common(records, FUNCTIONS, methods)
+    final = np.array([[np.log10(records[n, m, r]["regrets"][-1]) for m in methods] for n, r in shared])
+    ranks, noise = rankdata(final, axis=1), np.array([r % len(NOISES) for _, r in shared])
     table = [
         {
             "method": method,
-            "runs": len(common),
+            "runs": len(shared),
             "log10_regret": float(final[:, j].mean()),
             "mean_rank": float(ranks[:, j].mean()),
-            "seconds_an_ask": float(np.mean([records[n, method, r]["seconds_an_ask"] for n, r in common])),
+            "seconds_an_ask": float(np.mean([records[n, method, r]["seconds_an_ask"] for n, r in shared])),
             **{f"noise_{sd}": float(final[noise == k, j].mean()) for k, sd in enumerate(NOISES) if k in noise},
         }
         for j, method in enumerate(methods)
     ]
     by_function = {
-        name: dict(zip(methods, np.median(final[[n == name for n, _ in common]], axis=0).tolist(), strict=True))
-        for name in dict.fromkeys(n for n, _ in common)
+        name: dict(zip(methods, np.median(final[[n == name for n, _ in shared]], axis=0).tolist(), strict=True))
+        for name in dict.fromkeys(n for n, _ in shared)
     }
-    p = float(friedmanchisquare(*final.T).pvalue) if len(methods) > 2 and len(common) > 2 else float("nan")
+    p = float(friedmanchisquare(*final.T).pvalue) if len(methods) > 2 and len(shared) > 2 else float("nan")
     table.sort(key=lambda row: row["mean_rank"])
-    return {"table": table, "friedman_p": p, "by_function": by_function, "common": common}
+    return {"table": table, "friedman_p": p, "by_function": by_function, "common": shared}
 
 
 def picture(records, found):
@@ -114,16 +109,15 @@ def picture(records, found):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     found = summarize(records)
     table_of(found["table"])
     print("Friedman p", found["friedman_p"])
     for name, row in found["by_function"].items():
         print(f"{name:14}", {k: round(v, 2) for k, v in row.items()})
-    write(__doc__, threads="1", targets=[], results=found, figure=picture(records, found), records=records.values())
+    return found, picture(records, found), []
 
 
 if __name__ == "__main__":
     small = {("branin", m, 0): partial(record, "branin", m, 0, (1, 2)) for m in (*METHODS, MAPPED, TWO)}
-    main(__doc__, "optimum.jsonl", every(FUNCTIONS, (*METHODS, *OTHERS), REPEATS), record, report, small)
+    main(__doc__, every(FUNCTIONS, (*METHODS, *OTHERS), REPEATS), record, report, small)

@@ -14,7 +14,6 @@ negative log likelihood (nats, y standardised).
 
 import os
 import time
-import warnings
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +22,8 @@ import numpy as np
 import pandas as pd
 from _functions import FUNCTIONS
 from _problems import random_embedding_problem
-from _records import every, load, main
-from _report import mean_and_error, panels, table_of, target, write
+from _records import common, every, main
+from _report import mean_and_error, panels, table_of, target
 from scipy.stats import rankdata
 
 import pymc_active as pma
@@ -108,28 +107,24 @@ def record(name, method, repeat, n_ask=N_ASK):
     learner = pma.Learner(gpm, "function", criterion=method, random_seed=repeat, **candidates)
     lookup = {tuple(x): value for x, value in zip(X[pool], y[pool], strict=True)}
     scale, found, seconds = y[test].std(), {"rmse": [], "nll": []}, []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for step in range(n_ask + 1):
-            if step in SHOWN or step == n_ask:
-                p = pma.predict(learner.fit, X[test], y_new=y[test])
-                found["rmse"].append(float(np.sqrt(np.mean((p.f_mean.to_numpy() - y[test]) ** 2)) / scale))
-                found["nll"].append(float(-p.y_log_density.mean() - np.log(scale)))
-            if step == n_ask:
-                return found | {"seconds_an_ask": float(np.mean(seconds))}
-            begin = time.process_time()
-            x = learner.ask()
-            seconds.append(time.process_time() - begin)
-            learner.tell(x, measure(name, repeat)(x, rng) if is_box else lookup[tuple(x[0])])
+    for step in range(n_ask + 1):
+        if step in SHOWN or step == n_ask:
+            p = pma.predict(learner.fit, X[test], y_new=y[test])
+            found["rmse"].append(float(np.sqrt(np.mean((p.f_mean.to_numpy() - y[test]) ** 2)) / scale))
+            found["nll"].append(float(-p.y_log_density.mean() - np.log(scale)))
+        if step == n_ask:
+            return found | {"seconds_an_ask": float(np.mean(seconds))}
+        begin = time.process_time()
+        x = learner.ask()
+        seconds.append(time.process_time() - begin)
+        learner.tell(x, measure(name, repeat)(x, rng) if is_box else lookup[tuple(x[0])])
 
 
 def summarize(records):
-    common = [(n, r) for n in NAMES for r in range(REPEATS) if all((n, m, r) in records for m in METHODS)]
-    if not common:
-        raise SystemExit("there is no run yet that all methods have")
-    of_problem, rows, behind = np.array([n for n, _ in common]), [], {}
+    shared = common(records, NAMES, METHODS)
+    of_problem, rows, behind = np.array([n for n, _ in shared]), [], {}
     for score in ("rmse", "nll"):
-        curves = np.array([[records[n, m, r][score] for m in METHODS] for n, r in common])
+        curves = np.array([[records[n, m, r][score] for m in METHODS] for n, r in shared])
         area = curves[..., 1:].mean(-1)
         ranks, gaps = rankdata(area, axis=1).mean(0), area - area[:, [METHODS.index("random")]]
         for j, method in enumerate(METHODS):
@@ -137,7 +132,7 @@ def summarize(records):
             rows.append({
                 "measure": score,
                 "method": method,
-                "runs": len(common),
+                "runs": len(shared),
                 "at_38_points": float(np.median(curves[:, j, -1])),
                 "minus_random": gap,
                 "minus_random_se": error,
@@ -145,7 +140,7 @@ def summarize(records):
             })  # fmt: skip
         by_name = {name: mean_and_error(gaps[of_problem == name, 0].tolist()) for name in dict.fromkeys(of_problem)}
         behind[score] = [str(name) for name, (gap, error) in by_name.items() if gap > 2 * error]
-    scores = [{m: [records[n, m, r][k][-1] for k in ("rmse", "nll")] for m in METHODS} for n, r in common]
+    scores = [{m: [records[n, m, r][k][-1] for k in ("rmse", "nll")] for m in METHODS} for n, r in shared]
     by_problem = {
         str(name): {m: np.mean([s[m] for s, n in zip(scores, of_problem, strict=True) if n == name], 0).tolist()
                     for m in METHODS}
@@ -177,8 +172,7 @@ def picture(records):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     found = summarize(records)
     table_of(found["table"])
     for name, row in found["by_problem"].items():
@@ -192,9 +186,9 @@ def report(path, engine=None):
         target("NLL, default less random (nats)", default["nll"], "<", 0.0),
         target(what, sum(map(len, behind.values())), "<=", 0),
     ]
-    write(__doc__, threads="1", targets=targets, results=found, figure=picture(records), records=records.values())
+    return found, picture(records), targets
 
 
 if __name__ == "__main__":
     small = {(name, m, 0): partial(record, name, m, 0, 1) for name in ("branin", "10/2, box") for m in METHODS}
-    main(__doc__, "pools.jsonl", every(NAMES, METHODS, REPEATS), record, report, small)
+    main(__doc__, every(NAMES, METHODS, REPEATS), record, report, small)

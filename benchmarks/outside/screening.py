@@ -21,8 +21,8 @@ from types import SimpleNamespace
 
 import _above  # noqa: F401
 import numpy as np
-from _records import Key, load, main
-from _report import BLUE, GREY, ORANGE, panels, table_of, target, write
+from _records import Key, main
+from _report import BLUE, GREY, ORANGE, panels, table_of, target
 from _screening_peers import PEERS
 
 import pymc_active as pma
@@ -270,8 +270,7 @@ def level(row):
     return 0.01 if noise == 0.005 else noise
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     methods = [name for name in METHODS if any(key[1] == name for key in records)]
     levels = {f"{100 * noise:g} %": noise for noise in NOISES} | {"all": None}
     results, by_function = {}, {}
@@ -294,9 +293,9 @@ def report(path, engine=None):
         target("bisection: false alarms", of_all["false alarms"], "<=", 0.01),
     ]
     found, figure = {"rates": results, "by function": by_function}, picture(results)
-    write(__doc__, threads="one", targets=targets, results=found, figure=figure, records=records.values())
+    return found, figure, targets
 
 
 if __name__ == "__main__":
     small = {("signs2/0.0", method, 0): partial(record, "signs2/0.0", method, 0) for method in METHODS}
-    main(__doc__, "screening.jsonl", keys(), record, report, small)
+    main(__doc__, keys(), record, report, small)

@@ -12,14 +12,13 @@ density (nats, y in these units), and the share of 90 % intervals that hold.
 
 import itertools
 import time
-import warnings
 from functools import partial
 
 import _above  # noqa: F401
 import numpy as np
 import pandas as pd
-from _records import every, load, main
-from _report import panels, table_of, write
+from _records import every, main
+from _report import panels, table_of
 from scipy.stats import norm
 
 import pymc_active as pma
@@ -121,15 +120,13 @@ def record(name, method, repeat, **how):
     period, sd, begin = SERIES[name], y.std(), time.process_time()
     if method == "ours, period known" and period is None:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if method.startswith("ours"):
-            # Time is in years.
-            result = ours(x, y, x_new, y_new, 1.0 if "known" in method else None, **how)
-        elif method == "mean":
-            result = of_draws(y.mean() + sd * np.random.default_rng(0).normal(size=(4000, len(y_new))), y_new, sd)
-        else:
-            result = of_draws({"ETS": ets, "SARIMAX": sarimax}[method](y, len(y_new), period), y_new, sd)
+    if method.startswith("ours"):
+        # Time is in years.
+        result = ours(x, y, x_new, y_new, 1.0 if "known" in method else None, **how)
+    elif method == "mean":
+        result = of_draws(y.mean() + sd * np.random.default_rng(0).normal(size=(4000, len(y_new))), y_new, sd)
+    else:
+        result = of_draws({"ETS": ets, "SARIMAX": sarimax}[method](y, len(y_new), period), y_new, sd)
     return {**result, "seconds": round(time.process_time() - begin, 1)}
 
 
@@ -168,18 +165,16 @@ def picture(nll):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     rows, nll = summarize(records)
     each = [{"series": name, **{m: nll.loc[name, m] for m in SHOWN}} for name in nll.index]
     table_of(rows)
     table_of(each)
-    results, figure = {"methods": rows, "series": each}, picture(nll)
-    write(__doc__, threads="1", targets=[], results=results, figure=figure, records=records.values())
+    return {"methods": rows, "series": each}, picture(nll), []
 
 
 if __name__ == "__main__":
     # Two kernels in place of a search, and a series whose season is short.
     how = {method: {"bases": ("SE", "PER"), "depth": 1} if "ours" in method else {} for method in METHODS}
     small = {("UKgas", m, 0): partial(record, "UKgas", m, 0, **how[m]) for m in METHODS if m != "SARIMAX"}
-    main(__doc__, "series.jsonl", every(SERIES, METHODS, 1), record, report, small)
+    main(__doc__, every(SERIES, METHODS, 1), record, report, small)

@@ -15,8 +15,8 @@ from functools import partial
 import _above  # noqa: F401
 import numpy as np
 from _functions import FUNCTIONS, NOISES, Problem
-from _records import every, load, main
-from _report import panels, table_of, target, write
+from _records import every, main
+from _report import panels, table_of, target
 
 import pymc_active as pma
 
@@ -73,22 +73,14 @@ def picture(records):
     return figure
 
 
-def report(path, engine=None):
-    records = load(path, engine)
+def report(records):
     rows = summarize(records)
     table_of(rows)
     kept = rows[0]["kept_promise"]
     targets = [target("share of stopped runs with a regret of at most epsilon", kept, ">=", 0.95)] if kept else []
-    write(
-        __doc__,
-        threads="1",
-        targets=targets,
-        results={"table": rows},
-        figure=picture(records),
-        records=records.values(),
-    )
+    return {"table": rows}, picture(records), targets
 
 
 if __name__ == "__main__":
     small = {("branin", "default", 0): partial(record, "branin", "default", 0, 2 * EVERY)}
-    main(__doc__, "stopping.jsonl", every(NAMES, ("default",), REPEATS), record, report, small)
+    main(__doc__, every(NAMES, ("default",), REPEATS), record, report, small)

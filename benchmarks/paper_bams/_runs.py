@@ -36,13 +36,7 @@ AREA_FROM = 20
 
 
 def run(
-    expressions: list[str],
-    x: np.ndarray,
-    y: np.ndarray,
-    design: str,
-    seed: int,
-    n_points: int,
-    priors: Any = "wide",
+    expressions: list[str], x: np.ndarray, y: np.ndarray, design: str, seed: int, n_points: int, priors: Any = "wide"
 ) -> dict[str, Any]:
     """From two random points to ``n_points``; the posterior over the models after every answer.
 

@@ -15,18 +15,14 @@ Records are made breadth first and kept in ``results/figure2.jsonl``.
 """
 
 import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import pandas as pd
-from _records import RESULTS, Key, load, main
-from _report import table, target, write
+from _records import RESULTS, Key, every, main
+from _report import panels, table, target
 from _runs import COLOURS, DESIGNS, PAPERS, area, curve, mean_and_error, run
 
 import pymc_active as pma
@@ -55,13 +51,6 @@ def record(row: str, design: str, repeat: int, n_points: int = N_POINTS, models:
     name, priors, linear = ROWS[row]
     expressions = [str(e) for e in pma.kernels.paper_models(name, rooted=linear == "LIN0")][models]
     return run(expressions, *series(name), design, repeat, n_points, priors)
-
-
-def keys() -> Iterator[Key]:
-    for row, starts in STARTS.items():
-        for repeat in range(starts):
-            for design in PAPERS:
-                yield row, design, repeat
 
 
 def best_models() -> dict[str, str]:
@@ -129,11 +118,9 @@ def targets(summary: dict) -> list[dict]:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
     columns = 2
     rows = -(-len(summary) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(9, 2.9 * rows), squeeze=False, sharex=True, sharey=True)
+    figure, axes = panels(rows, columns, figsize=(9, 2.9 * rows), squeeze=False, sharex=True, sharey=True)
     for ax, (name, row) in zip(axes.flat, summary.items(), strict=False):
         for design, cell in row["designs"].items():
             n, mean = np.array(cell["n"]), np.array(cell["mean"])
@@ -152,12 +139,10 @@ def plot(summary: dict):
     for ax in axes.flat[len(summary) :]:
         ax.set_visible(False)
     axes[0, 0].legend(fontsize=7)
-    figure.tight_layout()
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     for name, row in summary.items():
         print(f"\n{name}: {row['best']}")
@@ -169,18 +154,11 @@ def report(path: Path, engine: int | None = None) -> None:
             shown.append(f"{versus['mean']:+.2f} ± {versus['standard_error']:.2f}" if versus else "")
             rows.append([DESIGNS[design], cell["area"]["repeats"], *shown, f"{cell['cpu_seconds']:.0f}"])
         table(("design", "starts", "area", "at n = 50", "after a full search", "area less RAND's", "CPU s"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), targets(summary)
 
 
 if __name__ == "__main__":
     # The expert's and the best of the 18 models.
     small = {(MAIN[0], d, 0): partial(record, MAIN[0], d, 0, 5, slice(-2, None)) for d in ("bams", "random")}
-    main(__doc__, "figure2.jsonl", keys(), record, report, small)
+    keys = [key for row, starts in STARTS.items() for key in every([row], PAPERS, starts)]
+    main(__doc__, keys, record, report, small)

@@ -12,18 +12,12 @@ points for every design.
 Records are made breadth first and kept in ``results/synthetic.jsonl``.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import Key, load, main
-from _report import table, target, write
+from _records import every, main
+from _report import panels, table, target
 from _runs import COLOURS, DESIGNS, PAPERS, area, curve, mean_and_error, run
 
 import pymc_active as pma
@@ -131,9 +125,7 @@ def targets(summary: dict) -> list[dict]:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
+    figure, (left, right) = panels(1, 2, figsize=(10, 3.6))
     for design, cell in summary["designs"].items():
         n, mean, error = (np.array(cell[k]) for k in ("n", "mean", "standard_error"))
         style = "-" if design in PAPERS else "--"
@@ -147,36 +139,19 @@ def plot(summary: dict):
             right.plot(value, i, "o" if design in PAPERS else "x", color=COLOURS[design])
     right.set_yticks(range(len(summary["by_truth"])), list(summary["by_truth"]))
     right.set(xlabel=f"mean p(true kernel) from {FIRST} points on", xlim=(0, 1))
-    figure.tight_layout()
     return figure
 
 
-def keys() -> Iterator[Key]:
-    for number in range(N_SERIES):
-        for truth in TRUTHS:
-            for design in PAPERS:
-                yield truth, design, number
-
-
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     rows = [
         [DESIGNS[d], *(f"{c[k]['mean']:.2f} ± {c[k]['standard_error']:.2f}" for k in ("area", "at_the_end", "found"))]
         for d, c in summary["designs"].items()
     ]
     table(("design", "area", f"at n = {N_POINTS}", "true kernel on top"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), targets(summary)
 
 
 if __name__ == "__main__":
     small = {("SE", d, 0): partial(record, "SE", d, 0, 5, slice(0, 2)) for d in ("bams", "random")}
-    main(__doc__, "synthetic.jsonl", keys(), record, report, small)
+    main(__doc__, every(TRUTHS, PAPERS, N_SERIES), record, report, small)

@@ -12,20 +12,15 @@ Mauna Loa needs co2_mauna_loa.csv in the folder that PYMC_ACTIVE_DATA names. Rec
 ``results/table1.jsonl``.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import warnings
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import pymc as pm
-from _records import Key, load, main
-from _report import BLUE, ORANGE, table, target, write
+from _records import Key, main
+from _report import BLUE, ORANGE, panels, table, target
 from figure2 import ROWS as ROWS_OF_FIGURE_2
 from figure2 import series
 
@@ -126,11 +121,9 @@ def targets(summary: dict) -> list[dict]:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
     columns = 2
     rows = -(-len(summary) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(10, 3.6 * rows), squeeze=False)
+    figure, axes = panels(rows, columns, figsize=(10, 3.6 * rows), squeeze=False)
     for ax, (row, cell) in zip(axes.flat, summary.items(), strict=False):
         ranked = sorted(cell["log_evidence"].items(), key=lambda pair: pair[1])
         values = np.array([value for _, value in ranked]) - ranked[-1][1]
@@ -144,29 +137,19 @@ def plot(summary: dict):
         ax.set_xlabel("log evidence less the best, nats", fontsize=8)
     for ax in axes.flat[len(summary) :]:
         ax.set_visible(False)
-    figure.tight_layout()
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     for row, cell in summary.items():
         print(f"\n{row} (doubtful: {', '.join(cell['doubtful']) or 'none'})")
         ranked = sorted(cell["log_evidence"].items(), key=lambda pair: -pair[1])
         table(("model", "log evidence", "probability"),
               [(m, f"{value:.2f}", f"{cell['probability'][m]:.3g}") for m, value in ranked])  # fmt: skip
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), targets(summary)
 
 
 if __name__ == "__main__":
     small = {(THIRD, m, 0): partial(record, THIRD, m, 0, 1) for m in ("SE", "LIN0")}
-    main(__doc__, "table1.jsonl", keys(), record, report, small)
+    main(__doc__, keys(), record, report, small)

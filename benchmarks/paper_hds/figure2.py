@@ -16,18 +16,12 @@ Targets: at D = 200 and σ² = 0.1 GPT takes 203-243 evaluations with an accurac
 0.94; they grow by about 33 and 69 evaluations per doubling of D.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import Key, load, main
-from _report import table, target, write
+from _records import every, main
+from _report import panels, table, target
 from _runs import BLOCK, METHODS, block, cell, gather, gp_problem, plus_minus, run_cws, run_hds
 
 SIZES, NOISES = (10, 20, 40, 80, 200, 400), (0.05, 0.1, 0.25, 0.36)
@@ -53,13 +47,6 @@ def record(row: str, method: str, number: int, trials: int = BLOCK) -> dict:
         return run_hds(problem, method, noise, (SEED, D, i, 1), budget=10_000)
 
     return block(trial(i) for i in range(number * BLOCK, number * BLOCK + trials))
-
-
-def keys() -> Iterator[Key]:
-    for number in range(BLOCKS):
-        for row in ROWS:
-            for method in RUN:
-                yield row, method, number
 
 
 def slope(points: list[tuple[float, dict]]) -> dict[str, float]:
@@ -112,9 +99,7 @@ def targets(summary: dict) -> list[dict]:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2), height_ratios=[2.2, 1], sharex="col", layout="constrained")
+    figure, axes = panels(2, 2, figsize=(9.5, 6.2), height_ratios=[2.2, 1], sharex="col")
     for i, (title, rows, x) in enumerate(
         (
             ("D inputs, σ² = 0.1", [f"D={D}, noise=0.1" for D in SIZES], SIZES),
@@ -144,13 +129,10 @@ def plot(summary: dict):
     axes[1, 0].minorticks_off()
     axes[1, 1].set(xlabel="σ²")
     axes[0, 0].legend(fontsize=7)
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     rows = [
         [row, METHODS[m][0], c["accuracy"]["n"], f"{c['accuracy']['mean']:.3f}", plus_minus(c["evaluations"])]
@@ -166,17 +148,9 @@ def report(path: Path, engine: int | None = None) -> None:
             for m, found in summary["slopes"].items()
         ],
     )
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), targets(summary)
 
 
 if __name__ == "__main__":
     small = {(row, m, 0): partial(record, row, m, 0, 2) for row in ROWS[:1] for m in RUN}
-    main(__doc__, "figure2.jsonl", keys(), record, report, small)
+    main(__doc__, every(ROWS, RUN, BLOCKS), record, report, small)

@@ -11,18 +11,12 @@ FDT are 3 b apart, of the b that it is told, and half of the line's length at mo
 budget ended, or that a test contradicted itself; *silent*: of wrong ones without such a warning.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import Key, load, main
-from _report import table, write
+from _records import every, main
+from _report import panels, table
 from _runs import BLOCK, METHODS, block, cell, gather, gp_problem, plus_minus, run_hds
 
 NOISE_RATIOS, BANDWIDTH_RATIOS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0), (0.01, 0.1, 0.3, 3.0, 10.0)
@@ -44,13 +38,6 @@ def record(row: str, method: str, number: int, trials: int = BLOCK) -> dict:
     return block(trial(i) for i in range(number * BLOCK, number * BLOCK + trials))
 
 
-def keys() -> Iterator[Key]:
-    for number in range(BLOCKS):
-        for row in ROWS:
-            for method in RUN:
-                yield row, method, number
-
-
 def summarise(records: dict) -> dict:
     cells: dict = {row: {} for row in ROWS}
     for row in ROWS:
@@ -67,9 +54,7 @@ def summarise(records: dict) -> dict:
 
 
 def plot(cells: dict):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(9.5, 6), sharex="col", layout="constrained")
+    figure, axes = panels(2, 2, figsize=(9.5, 6), sharex="col")
     for i, (what, ratios) in enumerate(
         (("noise", NOISE_RATIOS), ("bandwidth", tuple(sorted((*BANDWIDTH_RATIOS, 1.0)))))
     ):
@@ -91,13 +76,10 @@ def plot(cells: dict):
     axes[0, 0].set(ylabel="evaluations")
     axes[1, 0].set(ylabel="accuracy")
     axes[0, 0].legend(fontsize=8)
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     cells = summarise(records)
     rows = [
         [row, METHODS[m][0], c["accuracy"]["n"], f"{c['accuracy']['mean']:.2f}", plus_minus(c["evaluations"]),
@@ -106,17 +88,9 @@ def report(path: Path, engine: int | None = None) -> None:
         for m, c in methods.items()
     ]  # fmt: skip
     table(("told", "method", "trials", "accuracy", "evaluations ± 3 se", "warned", "silent"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=[],
-        results=cells,
-        figure=plot(cells),
-        records=records.values(),
-    )
+    return cells, plot(cells), []
 
 
 if __name__ == "__main__":
     small = {(row, m, 0): partial(record, row, m, 0, 2) for row in ("noise x 1", "noise x 2") for m in RUN}
-    main(__doc__, "figure3.jsonl", keys(), record, report, small)
+    main(__doc__, every(ROWS, RUN, BLOCKS), record, report, small)

@@ -21,20 +21,13 @@ paper leaves open, and how it is read here:
   in many inputs.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import warnings
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 from _problems import BRANIN_MINIMUM, HiddenProblem, quad
-from _records import Key, load, main
-from _report import table, target, write
+from _records import every, main
+from _report import panels, table, target
 from _runs import THRESHOLDS, gp_problem, hidden_branin, noisy
 from gp_ucb import gp_ucb, regret
 
@@ -82,9 +75,7 @@ def record(row: str, method: str, number: int, horizon: int = HORIZON) -> dict:
     if method == "random":
         points = rng.uniform(-1, 1, (horizon, D))
     elif method == "hds_ucb":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            selection = pma.active.hds(f, D, test="gpt", budget=horizon, random_seed=rng, **THRESHOLDS, **scales)
+        selection = pma.active.hds(f, D, test="gpt", budget=horizon, random_seed=rng, **THRESHOLDS, **scales)
         active, points = selection.active, selection.history.X()
     n_selection = len(points)
     if n_selection < horizon:
@@ -99,13 +90,6 @@ def record(row: str, method: str, number: int, horizon: int = HORIZON) -> dict:
         "right": bool(active == made.active),
         "selection": n_selection if method == "hds_ucb" else 0,
     }
-
-
-def keys() -> Iterator[Key]:
-    for number in range(TRIALS):
-        for row in ROWS:
-            for method in METHODS:
-                yield row, method, number
 
 
 def summarise(records: dict) -> dict:
@@ -148,12 +132,8 @@ def targets(cells: dict) -> list[dict]:
 
 
 def plot(cells: dict):
-    import matplotlib.pyplot as plt
-
     shape = 2, len(cells)
-    figure, axes = plt.subplots(
-        *shape, figsize=(2.9 * len(cells), 5.2), sharex=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = panels(*shape, figsize=(2.9 * len(cells), 5.2), sharex=True, squeeze=False)
     at = np.arange(1, len(next(iter(next(iter(cells.values())).values()))["average"]) + 1)
     for j, (row, methods) in enumerate(cells.items()):
         for method, one in methods.items():
@@ -171,13 +151,10 @@ def plot(cells: dict):
     axes[0, 0].set(ylabel="average regret, sds of f")
     axes[1, 0].set(ylabel="smallest regret")
     axes[0, 0].legend(fontsize=7)
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     cells = summarise(records)
     rows = []
     for row, methods in cells.items():
@@ -189,17 +166,9 @@ def report(path: Path, engine: int | None = None) -> None:
             rows.append([row, METHODS[method][0], one["trials"], right, f"{one['selection']:.0f}", *shown, *gains])
     header = "function", "method", "trials", "right", "selection", "average ± 3 se", "smallest ± 3 se", "gain", "gain"
     table(header, rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=targets(cells),
-        results=cells,
-        figure=plot(cells),
-        records=records.values(),
-    )
+    return cells, plot(cells), targets(cells)
 
 
 if __name__ == "__main__":
     small = {("GP, D=4", m, 0): partial(record, "GP, D=4", m, 0, 40) for m in METHODS}
-    main(__doc__, "figure5.jsonl", keys(), record, report, small)
+    main(__doc__, every(ROWS, METHODS, TRIALS), record, report, small)

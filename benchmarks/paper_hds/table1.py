@@ -18,21 +18,15 @@ Table 1 and figure 4 of Chen, Castro & Krause (2012): Quad, QuadMix (d = 2, 4, 6
 The lasso and ARD screening see 250 random points with rescaled outputs and are told d.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import screening
 from _problems import BEALE_BOUNDS, HiddenProblem, beale, hidden, quad
-from _records import Key, load, main
-from _report import table, write
+from _records import every, main
+from _report import panels, table
 from _runs import BLOCK, METHODS, block, cell, gather, hidden_branin, noisy, plus_minus, run_cws, run_hds
 
 D, NOISE, BUDGET = 200, 0.1, 2000
@@ -109,13 +103,6 @@ def screen(made: HiddenProblem, method: str, seed: tuple) -> dict:
     return {"right": found == made.active, "evaluations": N_SCREENED, "seconds": seconds}
 
 
-def keys() -> Iterator[Key]:
-    for number in range(BLOCKS):
-        for row in ROWS:
-            for method in RUN:
-                yield row, method, number
-
-
 def summarise(records: dict) -> dict:
     cells: dict = {}
     for row in ROWS:
@@ -137,9 +124,7 @@ def summarise(records: dict) -> dict:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(11, 6), sharex=True, layout="constrained")
+    figure, axes = panels(2, 2, figsize=(11, 6), sharex=True)
     methods = [m for m in RUN if any(m in cells for cells in summary["cells"].values())]
     width = 0.8 / len(methods)
     for i, scale in enumerate(("raw", "rescaled")):
@@ -159,13 +144,10 @@ def plot(summary: dict):
     axes[0, 0].set(ylabel="accuracy")
     axes[1, 0].set(ylabel="evaluations")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), fontsize=7.5, loc="outside upper center", ncols=4)
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     rows = [
         [row, METHODS[m][0], c["accuracy"]["n"], f"{c['accuracy']['mean']:.2f}", plus_minus(c["evaluations"]),
@@ -175,17 +157,9 @@ def report(path: Path, engine: int | None = None) -> None:
     ]  # fmt: skip
     header = "function", "method", "trials", "accuracy", "evaluations ± 3 se", "found", "false", "warned", "silent"
     table(header, rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one BLAS thread",
-        targets=[],
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), []
 
 
 if __name__ == "__main__":
     small = {("Branin, rescaled", m, 0): partial(record, "Branin, rescaled", m, 0, 2) for m in RUN if m != "ard"}
-    main(__doc__, "table1.jsonl", keys(), record, report, small)
+    main(__doc__, every(ROWS, RUN, BLOCKS), record, report, small)

@@ -24,15 +24,9 @@ KL(p||q) + KL(q||p) with p the trace's
 mixture matched by its two moments, of the latent function and (``skl_y``) of an observation.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import logging
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import _above  # noqa: F401
@@ -41,8 +35,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 from _problems import draw_problem
-from _records import RESULTS, Key, chosen, fill, load, options, smallest
-from _report import table, target, write
+from _records import RESULTS, Key, chosen, fill, load, options, show, smallest
+from _report import panels, table, target
 
 import pymc_active as pma
 from pymc_active.information.mixture_entropy import symmetrized_kl
@@ -215,9 +209,7 @@ def summarize(records: dict[Key, dict], truth: dict[Key, dict]) -> dict:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, len(METRICS), figsize=(11, 3.8), layout="constrained")
+    fig, axes = panels(1, len(METRICS), figsize=(11, 3.8))
     colors = dict(
         zip(METHODS, ("#8a8a8a", "#d9822b", "#1f6fb4", "#6a3d9a", "#2a9d5c", "#b22222", "#000000"), strict=True)
     )
@@ -230,19 +222,14 @@ def plot(summary: dict):
                 ax.errorbar(x, mean, error, fmt="o", ms=4, capsize=2, color=colors[m], label=m)
         ax.set_xticks(range(len(summary)), [f"{n}\n({c['n_repeats']})" for n, c in summary.items()], fontsize=8)
         ax.set_title(f"{title} (nats)", loc="left", fontsize=10)
-        ax.spines[["top", "right"]].set_visible(False)
         if metric != "nll":
             ax.set_yscale("log")
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[0].legend(fontsize=8)
     return fig
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    truth, records = load_truths(), load(path, engine)
-    summary = summarize(records, truth)
-    if not summary:
-        print("nothing to report yet")
-        return
+def report(records):
+    summary = summarize(records, load_truths())
     lines = []
     for name, cell in summary.items():
         for m, values in cell["methods"].items():
@@ -257,15 +244,7 @@ def report(path: Path, engine: int | None = None) -> None:
         if "slice" in cell and "map" in cell["methods"]:
             ratio = cell["slice"]["skl_to_nuts"]["mean"] / cell["methods"]["map"]["skl"]["mean"]
             targets.append(target(f"{name}: SKLD of slice and NUTS over that of MAP and NUTS", ratio, "<", 0.1))
-    write(
-        __doc__,
-        quick=False,
-        threads="one",
-        targets=targets,
-        results={"table": summary},
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return {"table": summary}, plot(summary), targets
 
 
 def keys(kinds: Iterable[str]) -> Iterator[Key]:
@@ -278,10 +257,9 @@ def keys(kinds: Iterable[str]) -> Iterator[Key]:
 
 def main() -> None:
     arguments = options(__doc__)
-    warnings.filterwarnings("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)
     if arguments.smallest:
-        smallest({("synthetic 5", m, 0): partial(run, "synthetic 5", m, 0) for m in METHODS}, report)
+        smallest(__doc__, {("synthetic 5", m, 0): partial(run, "synthetic 5", m, 0) for m in METHODS}, report)
         return
     path = RESULTS / "table1.jsonl"
     if arguments.minutes:
@@ -289,7 +267,7 @@ def main() -> None:
         fill(path, chosen(keys(METHODS), arguments), run, arguments.minutes)
         fill(TRUTH, chosen(keys(("nuts", "slice")), arguments), run_truth, arguments.minutes, any_engine=True)
         fill(path, chosen(keys(METHODS), arguments), run, arguments.minutes)
-    report(path, arguments.engine)
+    show(__doc__, path, report, arguments.engine)
 
 
 if __name__ == "__main__":

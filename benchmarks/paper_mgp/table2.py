@@ -28,14 +28,8 @@ s = 0.02, w = 0.5 for Branin (which is noise-free) and w = 0.1, s = 0.2 (pumadyn
 permeability) for real data: with a wide prior the many entries of R explain few points without noise.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import _above  # noqa: F401
@@ -45,8 +39,8 @@ import _report
 import lasso
 import numpy as np
 import pymc as pm
-from _records import RESULTS, Key, load, main
-from _report import table, target, write
+from _records import RESULTS, Key, every, main
+from _report import panels, table, target
 
 import pymc_active as pma
 
@@ -157,10 +151,7 @@ def builder(row: Row, y_scale: tuple[float, float] | None) -> Callable:
     priors: dict = {"log_lengthscale": 0.0, "log_noise": float(np.log(0.1)), "log_outputscale": 0.0}
     if row.noise is not None:
         width = 0.5 if row.kind == "branin" else 0.1
-        priors |= {
-            "log_noise": pm.Normal.dist(np.log(row.noise), width),
-            "log_outputscale": pm.Normal.dist(0.0, 0.5),
-        }
+        priors |= {"log_noise": pm.Normal.dist(np.log(row.noise), width), "log_outputscale": pm.Normal.dist(0.0, 0.5)}
 
     def make(X: np.ndarray, y: np.ndarray, **fixed: Any) -> pma.GPModel:
         options: dict = {"prior_scale": None if "R" in fixed else scale, "y_scale": y_scale, "x_scale": None}
@@ -281,12 +272,7 @@ def learn(row: Row, data: Data, method: str, seed: int) -> dict:
     _, criterion, inference = METHODS[method]
     gpm = data.make(data.X_start, data.y_start)
     learner = pma.Learner(
-        gpm,
-        "hyperparameters",
-        criterion=criterion or "random",
-        pool=data.pool,
-        inference=inference,
-        random_seed=seed,
+        gpm, "hyperparameters", criterion=criterion or "random", pool=data.pool, inference=inference, random_seed=seed
     )
     design, curve = iter(data.designs.get(MADE.get(method, ""), ())), {}
     for n in range(N_START + 1, row.n_points + 1):
@@ -454,12 +440,10 @@ COLORS = {
 
 
 def plot(summary: dict, metric: str):
-    import matplotlib.pyplot as plt
-
     n_columns = min(4, len(summary))
     n_lines = -(-len(summary) // n_columns)
     size = (3.4 * n_columns, 2.8 * n_lines + 0.9)
-    fig, axes = plt.subplots(n_lines, n_columns, figsize=size, layout="constrained", squeeze=False)
+    fig, axes = panels(n_lines, n_columns, figsize=size, squeeze=False)
     for ax, (name, row) in zip(axes.flat, summary.items(), strict=False):
         for m, color in COLORS.items():
             curve = row["methods"].get(m, {}).get("curve", {}).get(metric)
@@ -475,7 +459,6 @@ def plot(summary: dict, metric: str):
             ends = [m["final"]["nll"]["mean"] for m in row["methods"].values() if "nll" in m["final"]]
             ax.set_ylim(min(ends) - 0.3, max(ends) + 1.5)
         ax.set_title(f"{name}, repeats: {len(row['repeats'])}", loc="left", fontsize=9)
-        ax.spines[["top", "right"]].set_visible(False)
     for ax in axes.flat[len(summary) :]:
         ax.set_visible(False)
     for ax in axes[:, 0]:
@@ -483,16 +466,12 @@ def plot(summary: dict, metric: str):
     for ax in axes[-1]:
         ax.set_xlabel("points")
     entries = {label: h for ax in axes.flat for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    fig.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    fig.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=6, fontsize=8)
     return fig
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = {name: row for name in ROWS if (row := summarize_row(name, records))}
-    if not summary:
-        print("nothing to report yet")
-        return
     lines = []
     for name, row in summary.items():
         for m, cell in row["methods"].items():
@@ -516,29 +495,14 @@ def report(path: Path, engine: int | None = None) -> None:
             lines.append((name, "true R", len(row["repeats"]), rmse, "", nll, "", "", "", ""))
     header = ("row", "design", "repeats", "RMSE", "paper", "NLL", "paper", "area", "search failed", "CPU s")
     table(header, lines)
-    plot(summary, "nll").savefig((_report.FOLDER or RESULTS) / f"{path.stem}_nll.png", dpi=130, bbox_inches="tight")
-    write(
-        __doc__,
-        quick=False,
-        threads="one",
-        targets=targets(summary),
-        results={"table": summary, "labels": {m: label for m, (label, *_) in METHODS.items()}},
-        figure=plot(summary, "rmse"),
-        records=records.values(),
-    )
-
-
-def keys() -> Iterator[Key]:
-    """The paper's rows first."""
-    for names in ([n for n in ROWS if ROWS[n].paper_rmse], [n for n in ROWS if not ROWS[n].paper_rmse]):
-        for repeat in range(REPEATS):
-            for name in names:
-                for method in METHODS:
-                    yield name, method, repeat
+    plot(summary, "nll").savefig((_report.FOLDER or RESULTS) / "table2_nll.png", dpi=130, bbox_inches="tight")
+    results = {"table": summary, "labels": {m: label for m, (label, *_) in METHODS.items()}}
+    return results, plot(summary, "rmse"), targets(summary)
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore")
     names = ("rand", "bald_f", "bald_engine", "paper_literal", "lasso")
     small = {("synthetic 10/2", m, 0): partial(run, "synthetic 10/2", m, 0, 200, 20) for m in names}
-    main(__doc__, "table2.jsonl", keys(), run, report, small)
+    # The paper's rows first.
+    keys = sorted(every(ROWS, METHODS, REPEATS), key=lambda key: not ROWS[key[0]].paper_rmse)
+    main(__doc__, keys, run, report, small)

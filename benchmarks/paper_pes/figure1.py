@@ -19,20 +19,14 @@ best, over that of the best cell.
 Targets: a mean correlation of PES of at least 0.97 with 10 points and 0.88 with 20.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 from _pes_ground_truth import pes_ground_truth
-from _records import RESULTS, Key, load, main
-from _report import table, target, write
+from _records import RESULTS, Key, every, load, main
+from _report import table, target
 from _runs import METHODS, OUTPUTSCALE, PEERS, POINT, kernel, known_arguments, known_gpm, peer
 from pes_peers import is_installed
 from scipy.stats import spearmanr
@@ -150,13 +144,6 @@ def judged(method: str, n: int, repeat: int, truth: np.ndarray) -> dict:
     }
 
 
-def keys() -> Iterator[Key]:
-    for repeat in range(REPEATS):
-        for row in ROWS:
-            for method in ("truth", *OURS, *RIVALS):
-                yield row, method, repeat
-
-
 def summarise(records: dict[Key, dict]) -> dict:
     summary: dict = {}
     for row in ROWS:
@@ -239,8 +226,7 @@ def small(row: str, method: str) -> dict:
     return truth if method == "truth" else judged(method, ROWS[row], 0, np.array(truth["information"]))
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     for row, cell in summary.items():
         t = cell["truth"]
@@ -254,17 +240,9 @@ def report(path: Path, engine: int | None = None) -> None:
             for m, c in sorted(cell["methods"].items(), key=lambda pair: -pair[1]["mean"])
         ]  # fmt: skip
         table(("method", "Spearman", "smallest", "pick", "peak over truth's", "failed"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(records, summary),
-        records=records.values(),
-    )
+    return summary, plot(records, summary), targets(summary)
 
 
 if __name__ == "__main__":
     smallest = {("10 points", m, 0): partial(small, "10 points", m) for m in ("truth", "pes", "mes", "es")}
-    main(__doc__, "figure1.jsonl", keys(), record, report, smallest)
+    main(__doc__, every(ROWS, ("truth", *OURS, *RIVALS), REPEATS), record, report, smallest)

@@ -17,18 +17,13 @@ Bands are the central 68 % of the median's bootstrap distribution.
 Targets: PES at 30 evaluations at -5.5 or below in decimal logarithms of the median regret, and 0.7 below EI.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
-from _records import Key, load, main
-from _report import table, target, write
+from _records import Key, every, main
+from _report import panels, table, target
 from _runs import (
     LENGTHSCALE,
     METHODS,
@@ -113,13 +108,6 @@ def record(row: str, method: str, repeat: int, n_evaluations: int = N_EVALUATION
     return {"regret": [float(f"{r:.3e}") for r in regret]}
 
 
-def keys() -> Iterator[Key]:
-    for repeat in range(REPEATS):
-        for method in (*FAST, *SLOW):
-            if method in FAST or repeat < SLOW_REPEATS:
-                yield ROW, method, repeat
-
-
 def summarise(records: dict[Key, dict]) -> dict:
     summary: dict = {"methods": {}, "against_ei": {}}
     for method in (*FAST, *SLOW):
@@ -151,9 +139,7 @@ def targets(summary: dict) -> list[dict]:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), width_ratios=(1, 1.6), layout="constrained")
+    figure, (left, right) = panels(1, 2, figsize=(11, 4.4), width_ratios=(1, 1.6))
     sides = np.linspace(0, 1, 80)
     grid = np.stack(np.meshgrid(sides, sides), axis=-1)
     image = left.contourf(sides, sides, problem(0)(grid.reshape(-1, 2)).reshape(80, 80), 20, cmap="viridis")
@@ -168,8 +154,7 @@ def plot(summary: dict):
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     rows = []
     steps = summary["evaluations"][len(summary["evaluations"]) // 3 - 1 :: len(summary["evaluations"]) // 3]
@@ -182,17 +167,10 @@ def report(path: Path, engine: int | None = None) -> None:
         spread = (cell["upper"][-1] - cell["lower"][-1]) / 2
         rows.append([METHODS[method][0], cell["repeats"], *at, f"{spread:.2f}", shown, f"{cell['wall_seconds']:.1f}"])
     table(("method", "functions", *(f"at {n}" for n in steps), "±", "at the end, less EI", "s a run"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), targets(summary)
 
 
 if __name__ == "__main__":
     small = {(ROW, m, 0): partial(record, ROW, m, 0, 6) for m in ("pes", "ei", "es", "random")}
-    main(__doc__, "figure2.jsonl", keys(), record, report, small)
+    keys = [key for key in every([ROW], (*FAST, *SLOW), REPEATS) if key[1] in FAST or key[2] < SLOW_REPEATS]
+    main(__doc__, keys, record, report, small)

@@ -23,25 +23,19 @@ Targets: at the end PES at -3.2 (Branin) and -2.8 (cosines) or below in decimal 
 significantly better than EI; at -1.2 for Hartmann-6.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 from _loop import FUNCTIONS, LOOP_METHODS, Problem, run_loop
-from _records import Key, load, main
-from _report import table, target, write
+from _records import Key, every, main
+from _report import panels, table, target
 from _runs import METHODS, PEERS, paired, plot_regret, regret_summary
 from pes_peers import is_installed
 
 PROBLEMS: dict[str, Problem] = {name: FUNCTIONS[name] for name in ("branin", "cosines", "hartmann6")}
 LABELS = {"branin": "Branin", "cosines": "cosines", "hartmann6": "Hartmann-6"}
-STARTS = {"branin": 60, "cosines": 60, "hartmann6": 60}
+STARTS = 60
 TARGETS = {"branin": -3.2, "cosines": -2.8, "hartmann6": -1.2}
 # No ranking is promised for Hartmann-6.
 RANKED = ("branin", "cosines")
@@ -55,14 +49,6 @@ def record(row: str, method: str, repeat: int) -> dict | None:
 
 def small(row: str, method: str) -> dict:
     return run_loop(PROBLEMS[row]._replace(n_asks=4, every=2), method, 0)
-
-
-def keys() -> Iterator[Key]:
-    for repeat in range(max(STARTS.values())):
-        for row in PROBLEMS:
-            for method in LOOP_METHODS:
-                if repeat < STARTS[row]:
-                    yield row, method, repeat
 
 
 def summarise(records: dict[Key, dict]) -> dict:
@@ -104,9 +90,7 @@ def targets(summary: dict) -> list[dict]:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(summary), figsize=(4.2 * len(summary), 4), squeeze=False, layout="constrained")
+    figure, axes = panels(1, len(summary), figsize=(4.2 * len(summary), 4), squeeze=False)
     for ax, (row, cell) in zip(axes[0], summary.items(), strict=True):
         starts = "-".join(map(str, sorted({c["repeats"] for c in cell["methods"].values()})))
         plot_regret(ax, cell["evaluations"], cell["methods"], title=f"{LABELS[row]}, {starts} starts")
@@ -115,8 +99,7 @@ def plot(summary: dict):
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     for row, cell in summary.items():
         print(f"\n{LABELS[row]}, after {cell['evaluations'][-1]} evaluations")
@@ -132,17 +115,9 @@ def report(path: Path, engine: int | None = None) -> None:
             rows.append([METHODS[method][0], one["repeats"], f"{middle:.2f}", f"{last:.2f} ± {spread:.2f}", quartiles,
                          shown, f"{one['ask_seconds']:.2f}"])  # fmt: skip
         table(("method", "starts", "half way", "at the end", "quartiles", "less EI", "s an ask"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one",
-        targets=targets(summary),
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), targets(summary)
 
 
 if __name__ == "__main__":
     smallest = {("cosines", m, 0): partial(small, "cosines", m) for m in ("pes", "pes_nb", "ei", "ei_10", "es")}
-    main(__doc__, "figure3.jsonl", keys(), record, report, smallest)
+    main(__doc__, every(PROBLEMS, LOOP_METHODS, STARTS), record, report, smallest)

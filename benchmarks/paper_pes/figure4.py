@@ -20,21 +20,16 @@ The objectives' evaluations are kept in ``results/figure4_<name>.csv``. Everythi
 boston_housing.csv and portfolio_axp_ba_hd.csv.gz in the folder that PYMC_ACTIVE_DATA names.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
 
 import _above  # noqa: F401
 import numpy as np
 import pandas as pd
 from _loop import LOOP_METHODS, Problem, priors, run_loop
 from _real import hydrogen, nnet, portfolio
-from _records import RESULTS, Key, load, main
-from _report import table, write
+from _records import RESULTS, Key, every, main
+from _report import panels, table
 from _runs import METHODS, PEERS, paired, plot_regret, regret_summary
 from pes_peers import is_installed
 
@@ -108,13 +103,6 @@ def small(row: str, method: str) -> dict:
     return run_loop(truth, method, 0) | {"noise": truth.noise, "sd": truth.sd}
 
 
-def keys() -> Iterator[Key]:
-    for repeat in range(STARTS):
-        for row in rows_at_hand():
-            for method in LOOP_METHODS:
-                yield row, method, repeat
-
-
 def summarise(records: dict[Key, dict]) -> dict:
     summary: dict = {}
     for row in LABELS:
@@ -136,10 +124,8 @@ def summarise(records: dict[Key, dict]) -> dict:
 
 
 def plot(summary: dict):
-    import matplotlib.pyplot as plt
-
     width = 4.2 * max(1, len(summary))
-    figure, axes = plt.subplots(2, max(1, len(summary)), figsize=(width, 7), squeeze=False, layout="constrained")
+    figure, axes = panels(2, max(1, len(summary)), figsize=(width, 7), squeeze=False)
     sides = np.linspace(0, 1, 60)
     grid = np.stack(np.meshgrid(sides, sides), axis=-1)
     for (above, below), (row, cell) in zip(axes.T, summary.items(), strict=True):
@@ -153,8 +139,7 @@ def plot(summary: dict):
     return figure
 
 
-def report(path: Path, engine: int | None = None) -> None:
-    records = load(path, engine)
+def report(records):
     summary = summarise(records)
     for row, cell in summary.items():
         print(f"\n{LABELS[row]}, after {cell['evaluations'][-1]} evaluations; noise sd {cell['noise']:.3g}")
@@ -164,17 +149,9 @@ def report(path: Path, engine: int | None = None) -> None:
             shown = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}" if versus else ""
             rows.append([METHODS[method][0], one["repeats"], f"{one['median'][-1]:.2f}", shown])
         table(("method", "starts", "at the end", "less EI"), rows)
-    write(
-        __doc__,
-        quick=False,
-        threads="one",
-        targets=[],
-        results=summary,
-        figure=plot(summary),
-        records=records.values(),
-    )
+    return summary, plot(summary), []
 
 
 if __name__ == "__main__":
     smallest = {("nnet", m, 0): partial(small, "nnet", m) for m in ("pes", "ei")}
-    main(__doc__, "figure4.jsonl", keys(), record, report, smallest)
+    main(__doc__, every(rows_at_hand(), LOOP_METHODS, STARTS), record, report, smallest)
