@@ -2,4 +2,5 @@
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")

@@ -118,10 +118,10 @@ def chosen(keys: Iterable[Key], arguments: argparse.Namespace) -> Iterator[Key]:
 
 def common(records: Iterable[Key], rows: Iterable[str], methods: Iterable[str]) -> list[tuple[str, int]]:
     """Rows and repeats that all methods have, row by row; ends the program if there are none yet."""
-    known, methods = set(records), list(methods)
-    repeats = sorted({repeat for _, _, repeat in known})
-    found = [(row, r) for row, r in product(rows, repeats) if known.issuperset((row, m, r) for m in methods)]
-    return found or sys.exit("there is no run yet that all methods have")
+    keys, methods = set(records), list(methods)
+    repeats = sorted({repeat for _, _, repeat in keys})
+    pairs = [(row, r) for row, r in product(rows, repeats) if keys.issuperset((row, m, r) for m in methods)]
+    return pairs or sys.exit("there is no run yet that all methods have")
 
 
 def show(doc: str, path: Path, report: Report, engine: int | None = None) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import fmean, quantiles, stdev
 from typing import Any
 
+import numpy as np
+
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "scipy", "pymc", "pytensor", "jax", "numba")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -152,6 +154,20 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Mean, and its standard error (nan of one value)."""
     n = len(values)
     return fmean(values), stdev(values) / n**0.5 if n > 1 else float("nan")
+
+
+def stated(values: Sequence[float] | Any, count: str = "n") -> dict[str, Any]:
+    """Mean, its standard error (nan of one value), and under ``count`` how many there are."""
+    x = np.asarray(values, float)
+    error = x.std(ddof=1) / np.sqrt(len(x)) if len(x) > 1 else np.nan
+    return {"mean": float(x.mean()), "standard_error": float(error), count: len(x)}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Mean, its standard error, median and quartiles."""
+    lower, median, upper = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
+    x = stated(values)
+    return {"mean": x["mean"], "standard_error": x["standard_error"], "lower": lower, "median": median, "upper": upper}
 
 
 def _cpu() -> str:

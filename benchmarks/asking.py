@@ -10,15 +10,12 @@ four on one core: most steps reweigh and move the particles, some draw them anew
 looked for in a box. "18 kernels" are sums and products of the base kernels of one input.
 """
 
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import json
 import time
 import warnings
 from itertools import product
 
+import _one_thread  # noqa: F401
 import numpy as np
 from _report import BLUE, GREY, ORANGE, child, panels, parser, table_of, write
 

@@ -1,8 +1,6 @@
 """How fast is one ask, and how good is its pick, against BoTorch's fully Bayesian BALD?
 
-    python benchmarks/pes_peers.py --install                 # once: an environment for BoTorch beside this file
-    python benchmarks/bald_vs_botorch.py --minutes 30        # goes on where it stopped; then table, JSON and picture
-    python benchmarks/bald_vs_botorch.py --smallest          # a small problem; without BoTorch if it is missing
+    python benchmarks/pes_peers.py --install   # once: an environment for BoTorch beside this file
 
 One ask: 10 inputs, 50 points, a pool of 2,000; the model is fitted, the pool scored, one row chosen. Ours:
 ``pma.ard_gp``, ``pma.fit_laplace``, ``pma.active.bald`` with each of its methods. BoTorch: NumPyro's NUTS, 256 steps

@@ -1,9 +1,5 @@
 """Do intervals cover what they say, from five points to a hundred, on data from the model itself?
 
-    python benchmarks/calibration.py --minutes 60 --rows 10/2   # goes on where it stopped
-    python benchmarks/calibration.py                            # table, JSON and picture from the records
-    python benchmarks/calibration.py --smallest                 # seconds
-
 Hyperparameters are drawn from each model's default prior, inputs uniformly from [-1, 1] (for kernels with periods one
 input from [0, 1]), and y from the GP at n points and 100 test points; every method then sees the n points. Methods:
 ``default`` is ``pma.fit`` as it is called without arguments; ``map``, ``bbq``, ``mgp``, ``modes``, ``draws`` and

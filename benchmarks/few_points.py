@@ -1,8 +1,5 @@
 """Do the intervals of the plain way hold when there are two, three, ... points?
 
-    python benchmarks/few_points.py --minutes 15   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/few_points.py --smallest     # seconds
-
 ``pma.fit(pma.ard_gp(X, y, bounds=bounds))``, whose priors follow the mean and sd of y, on functions of one and three
 inputs in [-1, 1]^D: draws from the default priors around a scale of one, Gaussian bumps and slopes with a wave. Thirty
 data sets of each kind and number of points; 200 new observations each. Scores: the share of them inside the central

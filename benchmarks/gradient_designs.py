@@ -1,8 +1,5 @@
 """Which first design shows the embedding, or the lengthscales, of a function of many inputs?
 
-    python benchmarks/gradient_designs.py --minutes 60    # goes on where it stopped; then table, JSON and picture
-    python benchmarks/gradient_designs.py --smallest      # seconds
-
 Functions of D inputs with noise of sd 0.1: "20/2, 42" are functions on embeddings of 20 inputs in 2 components from
 ``embedding_gp``'s prior (lengthscale and output scale one), fitted to 42 points by ``embedding_gp``; "10, 21" are
 functions of 10 inputs with lengthscales from ``ard_gp``'s prior, fitted to 21 points by ``ard_gp``. The points are

@@ -2,9 +2,6 @@
 
 How do time and memory grow with the number of points, for every goal?
 
-    python benchmarks/many_points.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/many_points.py --smallest     # seconds
-
 A smooth function of six inputs, of which three matter, with noise of 7 % of its sd: ``pma.fit`` to n points with known
 bounds, predictions of 500 other points, and for each goal a learner's first ask in the box, given that fit, and its
 second ask after one told point. Each n is one fresh process with one thread; times are CPU seconds, as the machine may

@@ -91,19 +91,6 @@ def table2() -> str:
     return markdown(header, rows) + "\n\n" + note
 
 
-def check_regret() -> str:
-    labels = {"default": "`pma.fit`", "laplace": "`fit_laplace`", "random": "random", "split half": "half of the truth"}
-    found = load("check_regret")["results"]["table"]
-    rows = []
-    # The means over all problems of a goal in bold, above its problems.
-    for name in sorted(found, key=lambda name: (name.partition(", ")[0], not name.endswith(", all"))):
-        goal, _, problems = name.partition(", ")
-        cells = [f"{found[name][m]['mean']:.2f} ± {found[name][m]['standard_error']:.2f}" for m in labels]
-        row = [f"{goal}, {problems}", str(found[name]["default"]["n"]), *cells]
-        rows.append([f"**{cell}**" for cell in row] if problems == "all" else row)
-    return markdown(["problems", "number", *labels.values()], rows) + "\n\nMean ± standard error."
-
-
 def materials() -> str:
     labels = {"default": '`learn="maximum"`', "pes": '`criterion="pes"`', "forest": "random forest, EI"}
     rows = []
@@ -427,32 +414,13 @@ def pes_figure4() -> str:
     return _half_way("figure4")
 
 
-TABLES = (
-    *(
-        meats,
-        table2,
-        check_regret,
-        materials,
-        many_inputs,
-        pools,
-        checks,
-        indices,
-        group_tests,
-        gpss,
-        gpss_series,
-        series,
-        structure_probabilities,
-        botorch,
-        speed,
-        table1,
-    ),
-    *(synthetic, figure2, bams_table1, peers),
-    *(optimum, outside_optimum, pes_figure1, pes_figure2, pes_figure3, pes_figure4),
-)
+OURS = [meats, materials, many_inputs, pools, checks, indices, group_tests, gpss, gpss_series, series, speed, optimum]
+OURS += [structure_probabilities, botorch, peers, outside_optimum]
+OF_PAPERS = [table1, table2, synthetic, figure2, bams_table1, pes_figure1, pes_figure2, pes_figure3, pes_figure4]
 
 
 def main() -> None:
-    fill(PAGES, TABLES)
+    fill(PAGES, [*OURS, *OF_PAPERS])
 
 
 if __name__ == "__main__":

@@ -13,23 +13,23 @@ every seed given, so the same script runs before and after a change of the layou
 
 from __future__ import annotations
 
-import os
-
-# One thread: the order of a parallel sum is not defined.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import argparse
 import json
 import sys
+import tempfile
 import time
 import warnings
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import _one_thread  # noqa: F401 - the order of a parallel sum is not defined
+import _report
 import numpy as np
 import pandas as pd
+import pymc as pm
+
+import pymc_active as pma
 
 RECORD = Path(__file__).parent / "results" / "same_answers.json"
 RUNS = {}
@@ -48,8 +48,6 @@ def hills(X):
 
 def follow(learner, oracle, n, X_new, batch=1):
     """Ask and tell, then everything that the fit says."""
-    import pymc_active as pma
-
     asked = []
     for _ in range(n):
         x = learner.ask(batch)
@@ -70,8 +68,6 @@ def follow(learner, oracle, n, X_new, batch=1):
 @run
 def function_in_a_pool():
     """Uncertainty over a frame, a Matern kernel, a batch pending."""
-    import pymc_active as pma
-
     rng = np.random.default_rng(1)
     pool = pd.DataFrame(rng.uniform(0, 10, (300, 3)), columns=["a", "b", "c"], index=[f"s{i}" for i in range(300)])
     X = pool.iloc[:6]
@@ -94,8 +90,6 @@ def function_in_a_pool():
 @run
 def function_in_a_box():
     """Uncertainty by L-BFGS-B; criteria by name."""
-    import pymc_active as pma
-
     X = pma.active.latin_hypercube([(-1, 1)] * 2, 5, random_seed=1)
     answers = {}
     variants = partial(pma.active.bald, target="f"), partial(pma.active.expected_improvement, method="draws")
@@ -111,8 +105,6 @@ def function_in_a_box():
 @run
 def hyperparameters_in_a_large_pool():
     """BALD over draws, more candidates than are all scored by all draws, an embedding."""
-    import pymc_active as pma
-
     rng = np.random.default_rng(4)
     pool = rng.uniform(-1, 1, (2500, 6))
     W = rng.normal(size=(2, 6)) / 2
@@ -134,10 +126,6 @@ def hyperparameters_in_a_large_pool():
 @run
 def hyperparameters_in_a_wide_box():
     """BALD over draws in a box, more inputs than points, a batch; then its file."""
-    import tempfile
-
-    import pymc_active as pma
-
     rng = np.random.default_rng(6)
     D = 20
     X = rng.uniform(-1, 1, (8, D))
@@ -159,8 +147,6 @@ def hyperparameters_in_a_wide_box():
 @run
 def model_from_a_pool():
     """BAMS and its kin over six kernels."""
-    import pymc_active as pma
-
     months = np.linspace(0, 6, 90)[:, None]
     y = np.sin(2 * np.pi * months[:, 0]) + 0.3 * months[:, 0]
     kernels = ["SE", "PER", "LIN", "LIN + PER", "SE * PER", "RQ"]
@@ -187,8 +173,6 @@ def model_from_a_pool():
 @run
 def models_that_join_and_leave():
     """Two kernels; compositional kernel search."""
-    import pymc_active as pma
-
     x = np.linspace(0, 5, 60)[:, None]
     y = np.sin(3 * x[:, 0]) * (1 + 0.2 * x[:, 0])
     models = [pma.composite_gp(x[::6], y[::6], k) for k in ("SE", "LIN")]
@@ -203,8 +187,6 @@ def models_that_join_and_leave():
 @run
 def maximum_in_a_box():
     """PES and kin, in a box."""
-    import pymc_active as pma
-
     bounds = [(40, 120), (5, 60)]
     low, span = np.array([40.0, 5.0]), np.array([80.0, 55.0])
 
@@ -228,8 +210,6 @@ def maximum_in_a_box():
 @run
 def minimum_in_a_pool():
     """PES over a pool with a trace, a point and a fit; minimize."""
-    import pymc_active as pma
-
     rng = np.random.default_rng(11)
     pool = rng.uniform(-1, 1, (150, 2))
     gpm = pma.ard_gp(pool[:8], hills(pool[:8]))
@@ -253,7 +233,6 @@ def minimum_in_a_pool():
 @run
 def relevant_inputs():
     """HDS by each of its tests, and its model."""
-    import pymc_active as pma
 
     def f(X):
         return np.sin(3 * X[:, 4]) + X[:, 17] ** 2
@@ -274,10 +253,6 @@ def relevant_inputs():
 @run
 def verified_and_other_models():
     """A run verified by longer fits; a model of one's own; a classifier; BALD from a trace."""
-    import pymc as pm
-
-    import pymc_active as pma
-
     rng = np.random.default_rng(14)
     pool = rng.uniform(-1, 1, (60, 1))
     with pm.Model() as model:
@@ -344,8 +319,6 @@ def main() -> int:
         verdict = "recorded" if arguments.record else "the same" if not changed else "DIFFERENT: " + ", ".join(changed)
         print(f"{name}: {n} numbers, {time.perf_counter() - start:.0f} s, {verdict}", flush=True)
     if arguments.record:
-        import _report
-
         made_with = {package: _report._version(package) for package in _report.PACKAGES} | {"cpu": _report._cpu()}
         known = {
             "command": "python benchmarks/same_answers.py --record",

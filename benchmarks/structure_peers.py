@@ -1,8 +1,6 @@
 """How does our compositional kernel search compare with its peers?
 
     python benchmarks/structure_peers.py --install PYTHON3.10   # once: the peers' environments beside this file
-    python benchmarks/structure_peers.py --minutes 60           # goes on where it stopped; without peers ours only
-    python benchmarks/structure_peers.py --smallest             # seconds; ours
 
 Eight problems, five methods (two of them ours, from one search), three seeds of each method; the data are the same for
 all methods and seeds, so that the range over seeds is that of the searches alone. Some three hours of CPU time, most of
@@ -411,19 +409,16 @@ def report(records):
     ])  # fmt: skip
     found = {name for cells in summary.values() for name in cells}
     not_run = [*(NAMES[m] for m in METHODS if m not in found), *(row for row in problems() if row not in summary)]
-    return (
-        {
-            "requirements": REQUIREMENTS,
-            "names": {name: label for name, label in NAMES.items() if name in found},
-            "limit_cpu_seconds": CPU_SECONDS,
-            "noise_sd_of_the_series": NOISE,
-            "nll_less_ours": nll_less_ours(summary),
-            "not_run": not_run,
-            "problems": summary,
-        },
-        plot(summary),
-        [],
-    )
+    results = {
+        "requirements": REQUIREMENTS,
+        "names": {name: label for name, label in NAMES.items() if name in found},
+        "limit_cpu_seconds": CPU_SECONDS,
+        "noise_sd_of_the_series": NOISE,
+        "nll_less_ours": nll_less_ours(summary),
+        "not_run": not_run,
+        "problems": summary,
+    }
+    return results, plot(summary), []
 
 
 if __name__ == "__main__":

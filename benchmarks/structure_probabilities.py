@@ -1,8 +1,5 @@
 """Are the probabilities of kernels that a search returns calibrated?
 
-    python benchmarks/structure_probabilities.py --minutes 20   # goes on where it stopped; then table and picture
-    python benchmarks/structure_probabilities.py --smallest     # seconds
-
 Series of 40 points are drawn from the prior of the search itself: a kernel of at most two (or three) base kernels with
 the default probability, its hyperparameters from the default priors, x uniform in [0, 1]. The search is the default
 one, no larger than the prior. Calibrated is: the best kernel is right as often as its probability says, the true one

@@ -32,14 +32,6 @@ def markdown(header, rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def decided():
-    """Relative utility of the picks by default."""
-    found = load("results/check_regret")["results"]["table"]
-    cells = {goal: found[f"{goal}, all"]["default"] for goal in ("BALD", "BAMS", "PES")}
-    means = {goal: f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}" for goal, cell in cells.items()}
-    return means | {"n": cells["PES"]["n"]}
-
-
 def asking():
     """CPU seconds of a step by goal and number of points."""
     rows, found = [], load("results/asking")["results"]["rows"]
@@ -152,11 +144,6 @@ def screening():
     }
 
 
-def bams():
-    picks = load("results/check_regret")["results"]["table"]["BAMS, all"]
-    return {"by_one": f"{picks['laplace']['mean']:.2f}", "by_draws": f"{picks['default']['mean']:.2f}"}
-
-
 def few_points():
     """Coverage with few points, by kind of functions."""
     found = load("results/few_points")["results"]["table"]
@@ -258,10 +245,8 @@ def stopping():
 NUMBERS = {
     "asking": asking(),
     "calibration": calibration(),
-    "decided": decided(),
     "few_points": few_points(),
     "designs": designs(),
-    "bams": bams(),
     "hds": hds(),
     "many_points": many_points(),
     "screening": screening(),

@@ -1,8 +1,5 @@
 """Is what ``check`` says of a fit by default right, on seventeen real data sets?
 
-    python benchmarks/outside/checks.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/checks.py --smallest     # seconds
-
 Data sets of statsmodels and scikit-learn; ``yacht.csv`` and ``concrete.csv`` of the folder in ``PYMC_ACTIVE_DATA``,
 with four of R as Rdatasets writes them: ``mcycle.csv``, ``ToothGrowth.csv``, ``airquality.csv``, ``quakes.csv``. Two
 thirds of the complete rows, at most 100, make ``pma.fit(pma.ard_gp(X, y, bounds=...))``, whose bounds are the ranges of

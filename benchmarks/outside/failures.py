@@ -1,8 +1,5 @@
 """What do failed experiments cost a search for the maximum, if they are told, ignored, or told as the worst value?
 
-    python benchmarks/outside/failures.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/failures.py --smallest     # seconds
-
 Four functions of two to six inputs, negated, that give no number in about 30 % of their box, next to their maximum or
 around another one. Each run starts from max(4, d + 2) points that work, and asks for 20 more by the plain way,
 ``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bounds=bounds)``. ``told``: ``learner.tell(x, nan)``.

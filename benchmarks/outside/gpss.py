@@ -1,8 +1,5 @@
 """Do kernels that are searched predict how a series goes on, beside the ten published methods of Lloyd et al. (2014)?
 
-    python benchmarks/outside/gpss.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/gpss.py --smallest     # seconds
-
 Thirteen series, the last tenth of which is to be predicted; ``outside/gpss_extrapolation`` of the folder in
 ``PYMC_ACTIVE_DATA`` has the CSV files and the errors of the ten methods, from their stored predictions. Ours is the
 plain way, ``found = pma.search.compositional_kernel_search(x, y)``, then ``found.predict``, in logarithms if the search

@@ -1,8 +1,5 @@
 """Few inputs among 100 and 300: how many evaluations and seconds does finding them take, beside GTBO?
 
-    python benchmarks/outside/group_tests.py --minutes 2   # goes on where it stopped; GTBO where it is installed
-    python benchmarks/outside/group_tests.py --smallest    # seconds
-
 Branin, Levy (4 inputs) and Hartmann (6), as GTBO's own benchmarks: noise of sd 0.01, in places drawn anew for each
 seed. GTBO (Hellsten, Hvarfner, Papenmeier & Nardi, 2023, the authors' code) is its group tests, without the
 optimisation after them, with the settings that its file of defaults gives, but 100 tests, its classes' default, in

@@ -1,8 +1,5 @@
 """Do the intervals of ``sobol_indices`` hold, by defaults, on functions that are draws from the model and others?
 
-    python benchmarks/outside/indices.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/indices.py --smallest     # seconds
-
 ``pma.sobol_indices(pma.fit(gpm))`` of Latin hypercubes of 15 to 160 points: functions of three inputs drawn from the
 prior of ``ard_gp`` (noise of 0.02 sd), and three of the literature, whose interactions are few: Ishigami, Sobol' G and
 borehole. ``pairs`` is a kernel that says so, ``SE[0] + SE[1] + SE[2] + SE[0]*SE[1] + ...``, compared by evidence;

@@ -1,8 +1,5 @@
 """Which way finds the maximum of functions of 20 to 50 inputs, few of which matter, called as a new user would?
 
-    python benchmarks/outside/many_inputs.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/many_inputs.py --smallest     # seconds
-
 Two functions with few relevant inputs and two of rotated inputs, whose values depend on as many directions: Branin
 among 20, Hartmann's of six inputs among 50, Branin and Levy's of four inputs of projections of 20 inputs. Runs start
 from 20 points of a Latin hypercube and ask for 60 more; noise has 1 % of the sd of the function. "default" is

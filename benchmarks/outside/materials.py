@@ -1,8 +1,5 @@
 """How much faster than at random are the best rows of two public tables of materials found?
 
-    python benchmarks/outside/materials.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/materials.py --smallest     # seconds
-
 Crossed Barrel (toughness of 600 printed structures, four inputs) and AutoAM (score of 100 printed lines, four inputs),
 tables of Liang et al. (2021), "Benchmarking the performance of Bayesian optimization across multiple experimental
 materials science domains", which compares Gaussian processes and random forests on them. CSV files are read from the

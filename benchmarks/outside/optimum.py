@@ -1,9 +1,5 @@
 """Which criterion finds the maximum, called as a new user would, on functions from the literature?
 
-    python benchmarks/outside/optimum.py --minutes 60 --methods pes,logei   # goes on where it stopped
-    python benchmarks/outside/optimum.py                                    # table, JSON and picture from the records
-    python benchmarks/outside/optimum.py --smallest                         # seconds
-
 Twenty functions of two to six inputs, as in Surjanovic & Bingham's library, negated where they are minimised. Each
 run starts from max(4, d + 2) points of a Latin hypercube and asks for 25 more; the starts and the noise are the same
 for all methods. Noise is normal, with 0, 1 or 10 % of the sd of the function over the box, in turn by repeat. Ours is

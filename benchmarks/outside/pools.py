@@ -1,8 +1,5 @@
 """Which criterion learns a function best from a table, or in a box, called as a new user would?
 
-    python benchmarks/outside/pools.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/pools.py --smallest     # seconds
-
 Nine public tables (CSV files in the folder PYMC_ACTIVE_DATA; auto-mpg is R's), three functions of the optimum benchmark
 with 5 % noise, and functions of two combinations of 10 and 20 inputs, drawn from their model, with a noise of 0.1. Of
 each, up to 400 rows are a pool and up to 300 others a test set; eight rows start, 30 are asked for. Ours is the plain

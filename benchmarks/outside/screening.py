@@ -1,9 +1,5 @@
 """Which searches for relevant inputs find exactly the right ones, and do they say so when they are wrong?
 
-    python benchmarks/outside/screening.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/screening.py --minutes 5 --methods bisection # without the peers
-    python benchmarks/outside/screening.py --smallest     # seconds
-
 Functions of 2 to 10 inputs among 20 to 300 on [0, 1]^D, of sd 1, with noise of 0, 1 and 10 % of their variance. An
 input counts if it accounts for at least 1 % of the variance, interactions included (0.5 % if that is five times the
 noise); those that account for less may be found or not. A run is *silent* if it is wrong without a warning, an

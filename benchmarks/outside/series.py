@@ -1,8 +1,5 @@
 """Do kernels that are searched predict how eight well-known series go on, beside ETS and SARIMAX?
 
-    python benchmarks/outside/series.py --minutes 60   # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/series.py --smallest     # seconds
-
 Eight series of R's ``datasets``, chosen before any run; the last fifth of each is to be predicted. Ours is
 ``found = pma.search.compositional_kernel_search(x, y)`` and ``found.predict(x_new)``, with and without ``period=``.
 ETS (all of statsmodels' additive and multiplicative models, damped or not) and SARIMAX (ten common orders, of y or

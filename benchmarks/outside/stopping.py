@@ -1,8 +1,5 @@
 """Does ``learner.stop`` keep its promise, and how many measurements does it save?
 
-    python benchmarks/outside/stopping.py --minutes 60    # goes on where it stopped; then table, JSON and picture
-    python benchmarks/outside/stopping.py --smallest      # seconds
-
 Functions of two and three inputs of ``optimum.py``, with its starts and noise, called as a new user would. After every
 second answer ``learner.stop(epsilon, 0.05)`` is asked, epsilon being 0.1 sds of the function, until it says so or 40
 points were asked for. Recorded: the number of answers, whether the run stopped, and the regret of the recommended point

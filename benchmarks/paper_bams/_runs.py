@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
 import numpy as np
+from _report import stated
 
 import pymc_active as pma
 
@@ -50,17 +50,15 @@ def run(
     learner = pma.active.Learner(
         models, "model", criterion=VARIANTS.get(design, design), pool=x, inference="auto", random_seed=seed
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # A random design needs no fit to ask, but its posterior is wanted after every answer too.
+    # A random design needs no fit to ask, but its posterior is wanted after every answer too.
+    _ = learner.fit
+    for _ in range(n_points - 2):
+        z = learner.ask()
+        learner.tell(z, y[(x == z).all(1)])
         _ = learner.fit
-        for _ in range(n_points - 2):
-            z = learner.ask()
-            learner.tell(z, y[(x == z).all(1)])
-            _ = learner.fit
-        followed = learner.model_history
-        evidence = {label: fit.log_evidence for label, fit in learner.fit.items()}
-        searched = learner.search().probability
+    followed = learner.model_history
+    evidence = {label: fit.log_evidence for label, fit in learner.fit.items()}
+    searched = learner.search().probability
     return {
         "n": followed.n_observations.to_numpy().tolist(),
         "probability": np.round(followed.to_numpy(), 5).tolist(),
@@ -82,8 +80,5 @@ def area(record: dict[str, Any], model: str, first: int = AREA_FROM) -> float:
     return float(curve(record, model)[n >= min(first, n[-1])].mean())
 
 
-def mean_and_error(values: Any) -> dict[str, float]:
-    """Mean, its standard error, and the number of values."""
-    values = np.asarray(values, float)
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return {"mean": float(values.mean()), "standard_error": float(error), "repeats": len(values)}
+# Mean, its standard error, and the number of values.
+mean_and_error = partial(stated, count="repeats")

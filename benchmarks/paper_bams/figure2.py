@@ -1,8 +1,5 @@
 """Does BAMS find the best kernel structure from fewer points than other designs?
 
-    python benchmarks/paper_bams/figure2.py --minutes 60     # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_bams/figure2.py --smallest       # seconds
-
 Figure 2 of Malkomes & Garnett (2015): posterior probability of the best of 18 models against the number of
 observations, from two random points to 50, on the airline and Mauna Loa series. The best model is the one with the
 highest evidence on all data (``table1.py``), under the same priors. Two noise priors (log noise sd ~ N(log 0.1, 1),
@@ -14,6 +11,7 @@ Mauna Loa needs co2_mauna_loa.csv in the folder that PYMC_ACTIVE_DATA names.
 Records are made breadth first and kept in ``results/figure2.jsonl``.
 """
 
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -55,8 +53,6 @@ def record(row: str, design: str, repeat: int, n_points: int = N_POINTS, models:
 
 def best_models() -> dict[str, str]:
     """The model with the highest evidence on all data, by row of ``table1.py``."""
-    import json
-
     stored = json.loads((RESULTS / "table1.json").read_text())["results"]
     return {row: max(stored[row]["log_evidence"], key=stored[row]["log_evidence"].get) for row in stored}
 

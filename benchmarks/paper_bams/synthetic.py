@@ -1,8 +1,5 @@
 """Does BAMS find the structure that a series was drawn from, where the truth is not a matter of opinion?
 
-    python benchmarks/paper_bams/synthetic.py --minutes 60     # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_bams/synthetic.py --smallest       # seconds
-
 25 series, five from each of five kernels, on 150 points. Every log-parameter of a draw is the prior's mean plus half a
 prior sd times a normal number (output scales are equal, so that every term matters), and the noise sd is 0.1 of the
 signal's. The 16 candidates are SE, PER, LIN, RQ and their sums and products of pairs. Posterior probability of the true

@@ -1,8 +1,5 @@
 """Which of 18 kernel structures has the highest evidence on the whole airline and Mauna Loa series?
 
-    python benchmarks/paper_bams/table1.py --minutes 60   # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_bams/table1.py --smallest     # seconds
-
 Table 1 of Malkomes & Garnett (2015): four base kernels, their sums and products, an expert's kernel and that of
 compositional kernel search (CKS), on all data. Evidences are Laplace's, summed over the modes found in a cold search of
 20 starts (and from the modes of the same kernel with LIN through the origin, where it has a location), in nats, for

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from _problems import BRANIN_BOUNDS, HiddenProblem, branin, gp_draw, hidden
+from _report import stated
 
 import pymc_active as pma
 
@@ -99,15 +100,6 @@ def block(trials: Iterable[dict[str, Any]]) -> dict[str, list]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def mean_and_error(values: Any) -> dict[str, float]:
-    values = np.asarray(values, float)
-    return {
-        "mean": float(values.mean()),
-        "standard_error": float(values.std(ddof=1) / np.sqrt(len(values))),
-        "n": len(values),
-    }
-
-
 def accuracy(right: Any) -> dict[str, float]:
     """Share of successes, with a 95 % interval of Clopper and Pearson."""
     from scipy.stats import binomtest
@@ -127,8 +119,13 @@ def gather(records: dict, row: str, method: str) -> dict[str, list] | None:
 
 
 def cell(trials: dict[str, list]) -> dict[str, Any]:
-    """Accuracy and evaluations of one method in one setting."""
-    return {"accuracy": accuracy(trials["right"]), "evaluations": mean_and_error(trials["evaluations"])}
+    """Accuracy and evaluations of one method in one setting; of searches, how often they warn or are silently wrong."""
+    summary = {"accuracy": accuracy(trials["right"]), "evaluations": stated(trials["evaluations"])}
+    if "warned" not in trials:
+        return summary
+    said = zip(trials["right"], trials["warned"], trials["undecided"], strict=True)
+    silent = [not (right or warned or undecided) for right, warned, undecided in said]
+    return summary | {"warned": float(np.mean(trials["warned"])), "wrong_without_warning": float(np.mean(silent))}
 
 
 def plus_minus(cell: dict[str, float], form: str = ".0f") -> str:

@@ -1,8 +1,5 @@
 """Do the evaluations that HDS needs grow with the logarithm of the number of inputs, and with the noise?
 
-    python benchmarks/paper_hds/figure2.py --minutes 30     # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_hds/figure2.py --smallest       # seconds
-
 Figure 2 of Chen, Castro & Krause (2012): draws of a Gaussian process of d = 2 inputs with b = 0.1 on [-1, 1] and unit
 variance, hidden among D inputs; all scales known; 100 draws in each setting, the same for all methods. GPT and FDT
 are the paper's tests with its thresholds (5, -10) and a budget of 2,000 (10,000 for D = 200 with the noise varied,

@@ -1,8 +1,5 @@
 """Does HDS survive wrong noise variances and bandwidths?
 
-    python benchmarks/paper_hds/figure3.py --minutes 30     # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_hds/figure3.py --smallest       # seconds
-
 Figure 3 of Chen, Castro & Krause (2012), and the sentence on b beside it: draws as in figure 2 with D = 200, σ² = 0.1
 and b = 0.1, while the tests are told another σ² or b. The paper's "ratio between the mis-estimated σ and the truth"
 is taken as one of variances: with σ itself wrong by a factor of ten GPT would not work as its picture says. Pairs of
@@ -39,18 +36,8 @@ def record(row: str, method: str, number: int, trials: int = BLOCK) -> dict:
 
 
 def summarise(records: dict) -> dict:
-    cells: dict = {row: {} for row in ROWS}
-    for row in ROWS:
-        for method in RUN:
-            trials = gather(records, row, method)
-            if trials:
-                said = zip(trials["right"], trials["warned"], trials["undecided"], strict=True)
-                silent = [not (right or warned or undecided) for right, warned, undecided in said]
-                cells[row][method] = cell(trials) | {
-                    "warned": float(np.mean(trials["warned"])),
-                    "wrong_without_warning": float(np.mean(silent)),
-                }
-    return cells
+    trials = {row: {method: gather(records, row, method) for method in RUN} for row in ROWS}
+    return {row: {method: cell(some) for method, some in of.items() if some} for row, of in trials.items()}
 
 
 def plot(cells: dict):

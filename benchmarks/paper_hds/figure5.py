@@ -1,8 +1,5 @@
 """Is the maximum found sooner if the inputs that matter are found first?
 
-    python benchmarks/paper_hds/figure5.py --minutes 30     # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_hds/figure5.py --smallest       # seconds
-
 Figure 5 (b) and (c) of Chen, Castro & Krause (2012): average and smallest regret of HDS followed by GP-UCB on the
 inputs found, and of GP-UCB on all inputs; d = 2 inputs of D = 4 matter, as in the paper, and of D = 40. What the
 paper leaves open, and how it is read here:
@@ -27,7 +24,7 @@ import _above  # noqa: F401
 import numpy as np
 from _problems import BRANIN_MINIMUM, HiddenProblem, quad
 from _records import every, main
-from _report import panels, table, target
+from _report import panels, stated, table, target
 from _runs import THRESHOLDS, gp_problem, hidden_branin, noisy
 from gp_ucb import gp_ucb, regret
 
@@ -112,11 +109,7 @@ def summarise(records: dict) -> dict:
                 gain = np.array(
                     [records[row, "ucb", n][what][-1] - records[row, "hds_ucb", n][what][-1] for n in shared]
                 )
-                cells[row]["hds_ucb"][f"{what}_gain"] = {
-                    "mean": float(gain.mean()),
-                    "standard_error": float(gain.std(ddof=1) / np.sqrt(len(gain))),
-                    "n": len(gain),
-                }
+                cells[row]["hds_ucb"][f"{what}_gain"] = stated(gain)
     return cells
 
 

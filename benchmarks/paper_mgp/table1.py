@@ -1,8 +1,5 @@
 """How close are MAP, BBQ, MGP and the mixtures to the exact posterior, by the paper's Table 1?
 
-    python benchmarks/paper_mgp/table1.py --minutes 60     # goes on where it stopped; then JSON and picture
-    python benchmarks/paper_mgp/table1.py --smallest       # seconds
-
 Table 1 of Garnett, Osborne & Hennig (2014): 10 D random values of an ARD GP with D inputs, 10 D test points 1 to 3
 lengthscales from a training point in a random direction, 50 repeats (``_problems.draw_problem``); yacht and
 concrete with 50 and 100 random training points, the rest for test, 10 repeats, x and y standardised (the NLL is that
@@ -36,7 +33,7 @@ import pymc as pm
 import xarray as xr
 from _problems import draw_problem
 from _records import RESULTS, Key, chosen, fill, load, options, show, smallest
-from _report import panels, table, target
+from _report import panels, spread, table, target
 
 import pymc_active as pma
 from pymc_active.information.mixture_entropy import symmetrized_kl
@@ -163,14 +160,6 @@ def divergence(p: dict, q: dict) -> dict[str, float]:
 def nll(q: dict, y: np.ndarray) -> float:
     v = q["y_variance"]
     return float(np.mean(0.5 * np.log(2 * np.pi * v) + 0.5 * (y - q["f_mean"]) ** 2 / v))
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    return {
-        "mean": float(np.mean(values)),
-        "standard_error": float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan"),
-        "median": float(np.median(values)),
-    }
 
 
 def summarize(records: dict[Key, dict], truth: dict[Key, dict]) -> dict:

@@ -1,8 +1,5 @@
 """Does BALD learn linear embeddings from fewer points than other designs?
 
-    python benchmarks/paper_mgp/table2.py --minutes 60     # goes on where it stopped; then JSON and pictures
-    python benchmarks/paper_mgp/table2.py --smallest       # seconds
-
 Table 2 of Garnett, Osborne & Hennig (2014), as learning curves. Records are made breadth first, repeat 0 of all rows
 and methods before repeat 1, and kept in ``results/table2.jsonl``; two processes may share the work by ``--rows``.
 
@@ -40,7 +37,7 @@ import lasso
 import numpy as np
 import pymc as pm
 from _records import RESULTS, Key, every, main
-from _report import panels, table, target
+from _report import panels, spread, table, target
 
 import pymc_active as pma
 
@@ -356,17 +353,6 @@ def run(name: str, method: str, repeat: int, n_pool: int = 20_000, n_points: int
     if method == "rand":
         result["floor"] = floor(row, data)
     return result
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    lower, median, upper = np.quantile(values, [0.25, 0.5, 0.75])
-    return {
-        "mean": float(np.mean(values)),
-        "standard_error": float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan"),
-        "lower": float(lower),
-        "median": float(median),
-        "upper": float(upper),
-    }
 
 
 def summarize_row(name: str, records: dict[Key, dict]) -> dict | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from _methods import METHODS as METHODS
 from _methods import PEERS as PEERS
+from _report import table
 from pes_peers import Peer
 
 import pymc_active as pma
@@ -131,6 +132,36 @@ def paired(a: np.ndarray, b: np.ndarray, seed: int = 0) -> dict[str, float]:
     }
 
 
+def regrets(records: dict, row: str, methods: Iterable[str], *seconds: str) -> dict[str, Any]:
+    """Of the functions of one row: the regrets of each method, and how much lower they are than EI's at the end."""
+    cell: dict = {"methods": {}, "against_ei": {}}
+    for method in methods:
+        runs = {repeat: run for (name, m, repeat), run in records.items() if (name, m) == (row, method)}
+        if not runs:
+            continue
+        medians = {key: float(np.median([run[key] for run in runs.values()])) for key in seconds}
+        cell["methods"][method] = regret_summary(np.array([run["regret"] for run in runs.values()])) | medians
+        shared = [repeat for repeat in runs if (row, "ei", repeat) in records]
+        if method != "ei" and len(shared) > 1:
+            final = [np.array([records[row, m, repeat]["regret"][-1] for repeat in shared]) for m in (method, "ei")]
+            cell["against_ei"][method] = paired(*final)
+    return cell
+
+
+def print_regrets(cell: dict[str, Any]) -> None:
+    """The methods of :func:`regrets`, the best first."""
+    rows = []
+    for method, regret in sorted(cell["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
+        median, spread = regret["median"], (regret["upper"][-1] - regret["lower"][-1]) / 2
+        quartiles = f"{regret['lower_quartile'][-1]:.2f} to {regret['upper_quartile'][-1]:.2f}"
+        less = ""
+        if versus := cell["against_ei"].get(method):
+            less = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}"
+        at = f"{median[len(median) // 2]:.2f}", f"{median[-1]:.2f} ± {spread:.2f}"
+        rows.append([METHODS[method][0], regret["repeats"], *at, quartiles, less])
+    table(("method", "functions", "half way", "at the end", "quartiles", "less EI"), rows)
+
+
 def plot_regret(ax: Any, steps: Any, summary: dict[str, dict], *, title: str) -> None:
     """Medians and bands of each method."""
     for method, cell in summary.items():
@@ -139,4 +170,3 @@ def plot_regret(ax: Any, steps: Any, summary: dict[str, dict], *, title: str) ->
         ax.fill_between(steps, cell["lower"], cell["upper"], color=colour, alpha=0.13, lw=0)
     ax.set_title(title, fontsize=9)
     ax.set_xlabel("evaluations")
-    ax.spines[["top", "right"]].set_visible(False)

@@ -1,8 +1,5 @@
 """How well do PES and its rivals rank candidates by the true information about the maximum's place?
 
-    python benchmarks/paper_pes/figure1.py --minutes 60     # goes on where it stopped; about 45 minutes of CPU
-    python benchmarks/paper_pes/figure1.py --smallest       # seconds
-
 Figure 1 of Hernandez-Lobato et al. (2014) on many data sets: 10 with 10 points and 10 with 20, drawn uniformly from
 the unit square, outputs from a GP with output variance 1, squared lengthscales 0.1 and noise variance 1e-6, all
 known. The truth is ``pes_ground_truth``: rejection sampling on a grid of 40 x 40 cells, two independent halves of

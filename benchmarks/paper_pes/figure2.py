@@ -1,8 +1,5 @@
 """Does PES find the maximum of functions from its own prior sooner than other criteria?
 
-    python benchmarks/paper_pes/figure2.py --minutes 60     # goes on where it stopped; about 90 minutes of CPU
-    python benchmarks/paper_pes/figure2.py --smallest       # seconds
-
 Figure 2 of Hernandez-Lobato et al. (2014), the within-model comparison: 1,024 values drawn at random points of the
 unit square from the GP prior (output variance 1, squared lengthscales 0.1, noise variance 1e-6), and the function is
 the posterior mean through them. All criteria know the hyperparameters and share the first, random point, the search
@@ -23,10 +20,9 @@ from functools import lru_cache, partial
 import _above  # noqa: F401
 import numpy as np
 from _records import Key, every, main
-from _report import panels, table, target
+from _report import panels, target
 from _runs import (
     LENGTHSCALE,
-    METHODS,
     NOISE,
     PEERS,
     ask_known,
@@ -34,9 +30,9 @@ from _runs import (
     fit_known,
     kernel,
     known_gpm,
-    paired,
     plot_regret,
-    regret_summary,
+    print_regrets,
+    regrets,
 )
 from pes_peers import is_installed
 from scipy.linalg import cho_factor, cho_solve
@@ -109,21 +105,11 @@ def record(row: str, method: str, repeat: int, n_evaluations: int = N_EVALUATION
 
 
 def summarise(records: dict[Key, dict]) -> dict:
-    summary: dict = {"methods": {}, "against_ei": {}}
-    for method in (*FAST, *SLOW):
-        found = {r: one for (_, m, r), one in records.items() if m == method}
-        if not found:
-            continue
-        regrets = np.array([one["regret"] for one in found.values()])
-        summary["methods"][method] = regret_summary(regrets) | {
-            "smallest": float(regrets.min()),
-            "wall_seconds": float(np.median([one["wall_seconds"] for one in found.values()])),
-        }
-        summary["evaluations"] = list(range(1, regrets.shape[1] + 1))
-        shared = [r for r in found if (ROW, "ei", r) in records]
-        if method != "ei" and len(shared) > 1:
-            final = [np.array([records[ROW, m, r]["regret"][-1] for r in shared]) for m in (method, "ei")]
-            summary["against_ei"][method] = paired(*final)
+    summary = regrets(records, ROW, (*FAST, *SLOW), "wall_seconds")
+    for method, cell in summary["methods"].items():
+        runs = [run["regret"] for (_, m, _), run in records.items() if m == method]
+        cell["smallest"] = min(map(min, runs))
+        summary["evaluations"] = list(range(1, len(runs[0]) + 1))
     return summary
 
 
@@ -156,17 +142,7 @@ def plot(summary: dict):
 
 def report(records):
     summary = summarise(records)
-    rows = []
-    steps = summary["evaluations"][len(summary["evaluations"]) // 3 - 1 :: len(summary["evaluations"]) // 3]
-    for method, cell in sorted(summary["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
-        versus = summary["against_ei"].get(method)
-        at = [f"{cell['median'][n - 1]:.2f}" for n in steps]
-        shown = (
-            f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}" if versus else ""
-        )
-        spread = (cell["upper"][-1] - cell["lower"][-1]) / 2
-        rows.append([METHODS[method][0], cell["repeats"], *at, f"{spread:.2f}", shown, f"{cell['wall_seconds']:.1f}"])
-    table(("method", "functions", *(f"at {n}" for n in steps), "±", "at the end, less EI", "s a run"), rows)
+    print_regrets(summary)
     return summary, plot(summary), targets(summary)
 
 

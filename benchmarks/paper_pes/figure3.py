@@ -1,8 +1,5 @@
 """Does PES find the optimum of well-known functions sooner than other criteria, when hyperparameters must be learned?
 
-    python benchmarks/paper_pes/figure3.py --minutes 60     # goes on where it stopped; about nine hours of CPU
-    python benchmarks/paper_pes/figure3.py --smallest       # seconds
-
 Figure 3 of Hernandez-Lobato et al. (2014): Branin, a mixture of cosines (Anderson et al. 2000) and Hartmann-6 on the
 unit cube, all maximised, noise variance 1e-3, three initial points by Latin hypercube, 40 further ones (60 for
 Hartmann-6), the same initial points and noise for all methods. The noise is that of the *raw* values, whose range is
@@ -26,11 +23,10 @@ significantly better than EI; at -1.2 for Hartmann-6.
 from functools import partial
 
 import _above  # noqa: F401
-import numpy as np
 from _loop import FUNCTIONS, LOOP_METHODS, Problem, run_loop
 from _records import Key, every, main
-from _report import panels, table, target
-from _runs import METHODS, PEERS, paired, plot_regret, regret_summary
+from _report import panels, target
+from _runs import PEERS, plot_regret, print_regrets, regrets
 from pes_peers import is_installed
 
 PROBLEMS: dict[str, Problem] = {name: FUNCTIONS[name] for name in ("branin", "cosines", "hartmann6")}
@@ -52,26 +48,10 @@ def small(row: str, method: str) -> dict:
 
 
 def summarise(records: dict[Key, dict]) -> dict:
-    summary: dict = {}
-    for row in PROBLEMS:
-        cell: dict = {"methods": {}, "against_ei": {}}
-        for method in LOOP_METHODS:
-            found = {r: one for (name, m, r), one in records.items() if (name, m) == (row, method)}
-            if not found:
-                continue
-            first = next(iter(found.values()))
-            cell["evaluations"] = first["evaluations"]
-            cell["methods"][method] = regret_summary(np.array([one["regret"] for one in found.values()])) | {
-                "wall_seconds": float(np.median([one["wall_seconds"] for one in found.values()])),
-                "ask_seconds": float(np.median([one["ask_seconds"] for one in found.values()])),
-            }
-            shared = [r for r in found if (row, "ei", r) in records]
-            if method != "ei" and len(shared) > 1:
-                final = [np.array([records[row, m, r]["regret"][-1] for r in shared]) for m in (method, "ei")]
-                cell["against_ei"][method] = paired(*final)
-        if cell["methods"]:
-            summary[row] = cell
-    return summary
+    # As many evaluations in all runs of a row.
+    evaluations = {row: run["evaluations"] for (row, _, _), run in records.items()}
+    cells = {row: regrets(records, row, LOOP_METHODS, "wall_seconds", "ask_seconds") for row in PROBLEMS}
+    return {row: cell | {"evaluations": evaluations[row]} for row, cell in cells.items() if cell["methods"]}
 
 
 def targets(summary: dict) -> list[dict]:
@@ -103,18 +83,7 @@ def report(records):
     summary = summarise(records)
     for row, cell in summary.items():
         print(f"\n{LABELS[row]}, after {cell['evaluations'][-1]} evaluations")
-        rows = []
-        for method, one in sorted(cell["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
-            versus = cell["against_ei"].get(method)
-            shown = ""
-            if versus:
-                shown = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}, p {versus['p_value']:.2g}"
-            middle, last = one["median"][len(one["median"]) // 2], one["median"][-1]
-            spread = (one["upper"][-1] - one["lower"][-1]) / 2
-            quartiles = f"{one['lower_quartile'][-1]:.2f} to {one['upper_quartile'][-1]:.2f}"
-            rows.append([METHODS[method][0], one["repeats"], f"{middle:.2f}", f"{last:.2f} ± {spread:.2f}", quartiles,
-                         shown, f"{one['ask_seconds']:.2f}"])  # fmt: skip
-        table(("method", "starts", "half way", "at the end", "quartiles", "less EI", "s an ask"), rows)
+        print_regrets(cell)
     return summary, plot(summary), targets(summary)
 
 

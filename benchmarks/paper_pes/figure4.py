@@ -1,8 +1,5 @@
 """Does PES find the optimum of noisy objectives of the real world sooner than other criteria?
 
-    python benchmarks/paper_pes/figure4.py --minutes 60     # goes on where it stopped; about two hours of CPU
-    python benchmarks/paper_pes/figure4.py --smallest       # seconds
-
 Figure 4 of Hernandez-Lobato et al. (2014). The truth is, as there, the posterior mean of a GP through 1,000
 evaluations at uniform points of the unit square, its noise that of the measurements. Nobody knows the paper's exact
 objectives; ours:
@@ -29,8 +26,8 @@ import pandas as pd
 from _loop import LOOP_METHODS, Problem, priors, run_loop
 from _real import hydrogen, nnet, portfolio
 from _records import RESULTS, Key, every, main
-from _report import panels, table
-from _runs import METHODS, PEERS, paired, plot_regret, regret_summary
+from _report import panels
+from _runs import PEERS, plot_regret, print_regrets, regrets
 from pes_peers import is_installed
 
 import pymc_active as pma
@@ -104,23 +101,9 @@ def small(row: str, method: str) -> dict:
 
 
 def summarise(records: dict[Key, dict]) -> dict:
-    summary: dict = {}
-    for row in LABELS:
-        cell: dict = {"methods": {}, "against_ei": {}}
-        for method in LOOP_METHODS:
-            found = {r: one for (name, m, r), one in records.items() if (name, m) == (row, method)}
-            if not found:
-                continue
-            first = next(iter(found.values()))
-            cell |= {key: first[key] for key in ("evaluations", "noise", "sd")}
-            cell["methods"][method] = regret_summary(np.array([one["regret"] for one in found.values()]))
-            shared = [r for r in found if (row, "ei", r) in records]
-            if method != "ei" and len(shared) > 1:
-                final = [np.array([records[row, m, r]["regret"][-1] for r in shared]) for m in (method, "ei")]
-                cell["against_ei"][method] = paired(*final)
-        if cell["methods"]:
-            summary[row] = cell
-    return summary
+    same = {row: {key: run[key] for key in ("evaluations", "noise", "sd")} for (row, _, _), run in records.items()}
+    cells = {row: regrets(records, row, LOOP_METHODS) for row in LABELS}
+    return {row: cell | same[row] for row, cell in cells.items() if cell["methods"]}
 
 
 def plot(summary: dict):
@@ -143,12 +126,7 @@ def report(records):
     summary = summarise(records)
     for row, cell in summary.items():
         print(f"\n{LABELS[row]}, after {cell['evaluations'][-1]} evaluations; noise sd {cell['noise']:.3g}")
-        rows = []
-        for method, one in sorted(cell["methods"].items(), key=lambda pair: pair[1]["median"][-1]):
-            versus = cell["against_ei"].get(method)
-            shown = f"{versus['decades']:+.2f} ± {versus['standard_error']:.2f}" if versus else ""
-            rows.append([METHODS[method][0], one["repeats"], f"{one['median'][-1]:.2f}", shown])
-        table(("method", "starts", "at the end", "less EI"), rows)
+        print_regrets(cell)
     return summary, plot(summary), []
 
 
