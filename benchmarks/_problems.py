@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Candidates of `draw_problem`.
-N_POOL = 300
-
 Function = Callable[[np.ndarray], np.ndarray]
 
 BRANIN_BOUNDS = [(-5.0, 10.0), (0.0, 15.0)]
@@ -205,8 +202,8 @@ def random_embedding_problem(
     return embedded(function, R)
 
 
-def draw_problem(seed: int, D: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Data and test data (10 D points each) of one function of the prior of ``pma.ard_gp``, and a pool.
+def draw_problem(seed: int, D: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Data and test data (10 D points each) of one function of the prior of ``pma.ard_gp``.
 
     The noise sd is 0.1, the box [-1.7, 1.7]^D, and test points are 1 to 3 lengthscales from a point of the data in a
     random direction, as in Table 1 of Garnett, Osborne & Hennig (2014).
@@ -223,4 +220,4 @@ def draw_problem(seed: int, D: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndar
     s = np.square(Z[:, None] - Z).sum(-1)
     K = outputscale**2 * np.exp(-s / 2) + 0.01 * np.eye(len(Z))
     y = rng.multivariate_normal(np.zeros(len(Z)), K, method="cholesky")
-    return X, y[:n], X_new, y[n:], rng.uniform(-1.7, 1.7, (N_POOL, D))
+    return X, y[:n], X_new, y[n:]

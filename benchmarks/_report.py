@@ -55,11 +55,7 @@ def parser(docstring: str) -> argparse.ArgumentParser:
 
 
 def child(
-    arguments: dict[str, Any],
-    *,
-    threads: int | None = None,
-    environment: dict[str, str] | None = None,
-    timeout: float | None = None,
+    arguments: dict[str, Any], *, threads: int | None = None, environment: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """Run this script again in a fresh process and return the JSON it prints last.
 
@@ -67,8 +63,8 @@ def child(
 
     Raises
     ------
-    subprocess.TimeoutExpired, RuntimeError
-        If it takes longer than ``timeout`` seconds, or fails.
+    RuntimeError
+        If it fails.
     """
     env = dict(os.environ)
     if threads is not None:
@@ -81,11 +77,7 @@ def child(
         os.sched_setaffinity(0, {min(everywhere)})
     try:
         process = subprocess.run(
-            [sys.executable, sys.argv[0], "--child", json.dumps(arguments)],
-            env=env,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=timeout,
+            [sys.executable, sys.argv[0], "--child", json.dumps(arguments)], env=env, stdout=subprocess.PIPE, text=True
         )
     finally:
         os.sched_setaffinity(0, everywhere)

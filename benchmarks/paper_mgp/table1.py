@@ -68,7 +68,7 @@ def problem(name: str, repeat: int) -> tuple[pma.GPModel, np.ndarray, np.ndarray
     """The model with its training data, test inputs and outputs."""
     row = ROWS[name]
     if not row.data:
-        X, y, X_new, y_new, _ = draw_problem(repeat, row.D)
+        X, y, X_new, y_new = draw_problem(repeat, row.D)
         return model(X, y), X_new, y_new
     inputs, outputs = getattr(datasets, row.data)()
     order = np.random.default_rng((repeat, row.D)).permutation(len(outputs))
