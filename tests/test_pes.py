@@ -405,12 +405,10 @@ def test_a_mean_function_that_somebody_wrote_has_its_curvature():
     gpm = users_gp(X, np.sin(3 * X[:, 0]), lambda: cov, lambda: pm.HalfNormal("noise"), Bowl, is_data=False)
     one = ConditionedGP(gpm.posterior(), np.array([np.log(0.1)]))
     assert_allclose(one.prior_mean_hessian(np.array([[0.2], [0.9]])), [[[-4.0]], [[-4.0]]], rtol=1e-5)
-    mean, _ = GPGivenMaxima(one, places([[0.4]], [1.0]))._prior()
-    assert_allclose(mean, [[3.0 - 2 * 0.16 + 0.4, -4 * 0.4 + 1, -4.0]], rtol=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Pes, JointEntropy, EntropySearch])
+@pytest.mark.parametrize("kind", [JointEntropy, EntropySearch])
 def test_noise_counts_as_it_is_where_it_is_measured(kind, monkeypatch):
     X = np.linspace(0, 1, 6)[:, None]
     cov, noise = pm.gp.cov.ExpQuad(1, ls=0.3), lambda: GrowingNoise(1, pm.HalfNormal("sd"))

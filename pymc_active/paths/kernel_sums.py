@@ -11,8 +11,8 @@ import numpy as np
 
 from pymc_active.kernels.node import Lines
 from pymc_active.kernels.stationary import RadialLines
-from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.posterior.graph import GraphPosterior
 
 # Numbers in the largest array of one block, so that it stays in the cache: sums are several times faster there.
 _BLOCK = 32_768
@@ -54,9 +54,9 @@ class KernelSums:
     def derivatives(self, X: np.ndarray, which: np.ndarray) -> Derivatives:
         m, D = X.shape
         out = np.empty(m), np.empty((m, D)), np.empty((m, D, D))
-        # Arrays stay in the cache; a compiled graph is called as seldom as possible.
-        known = isinstance(self.gp.posterior, ArrayPosterior)
-        for rows in cache_blocks(m, self.Z.size if known else self.Z.size // 16):
+        if isinstance(self.gp.posterior, GraphPosterior):
+            return self._by_graph(X, self.weights[which].T)
+        for rows in cache_blocks(m, self.Z.size):
             between, weights = self.gp.lines(X[rows][:, None], self.Z), self.weights[which[rows]]
             if isinstance(between, RadialLines):
                 parts = _radial_sums(between, weights, D)
@@ -65,6 +65,16 @@ class KernelSums:
             for whole, part in zip(out, parts, strict=True):
                 whole[rows] = part
         return out
+
+    def _by_graph(self, X: np.ndarray, weights: np.ndarray) -> Derivatives:
+        """With gradients from a graph, and Hessians from differences of these; weights are (n, m)."""
+        value = np.einsum("nm,nm->m", self.gp.covariance(self.Z, X), weights)
+
+        def gradient(points: np.ndarray) -> np.ndarray:
+            return self.gp.pull(points, weights, self.Z)
+
+        hessian = self.gp.central_differences(gradient, X)
+        return value, gradient(X), 0.5 * (hessian + hessian.swapaxes(1, 2))
 
 
 # Both return value (m,), gradient (m, D) and Hessian (m, D, D), in the points, of sums over n with weights (m, n).

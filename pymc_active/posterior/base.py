@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
-from pymc_active.kernels.node import Lines, Node
+from pymc_active.kernels.node import Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 from pymc_active.support.scaling import spread
 from pymc_active.support.user_warnings import ActiveError
@@ -76,7 +76,7 @@ class State(NamedTuple):
 class Posterior(ABC):
     """Log posterior over the flat unconstrained vector theta (P,), given the data it holds; new data make a new one.
 
-    Quantities are in nats and the user's units of X and y, except ``X``, ``y``, :meth:`lines` and :meth:`prior_mean`:
+    Quantities are in nats and the user's units of X and y, except ``X``, ``y`` and :meth:`prior_mean`:
     these are in the kernel's units, to which ``x_map`` and ``y_map`` lead.
     """
 
@@ -160,10 +160,6 @@ class Posterior(ABC):
     def input_gradients(self, state: State, X_new: np.ndarray) -> InputGradients | None:
         """Derivatives of :meth:`moments` in the rows of ``X_new``; None if not known."""
         return None
-
-    @abstractmethod
-    def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
-        """The kernel between points ``a`` (n, 1, D) and ``b`` (m, D), or row by row if both are (m, D)."""
 
     @abstractmethod
     def prior_mean(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from pymc_active.kernels.node import Lines
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor
+from pymc_active.posterior.graph import GraphPosterior
 from pymc_active.support.scaling import Affine
 
 # Step of central differences, where a user's mean or noise has no derivatives, as a fraction of the range of an input.
@@ -65,19 +67,24 @@ class ConditionedGP:
             # Constant or linear.
             return np.zeros((*X.shape, X.shape[1]))
         # Only the gradient of a user's mean function is known.
-        hessian = self._central_differences(lambda points: self.prior_mean(points)[1], X)
+        hessian = self.central_differences(lambda points: self.prior_mean(points)[1], X)
         return 0.5 * (hessian + hessian.swapaxes(1, 2))
 
     def lines(self, a: np.ndarray, b: np.ndarray) -> Lines:
-        """The prior kernel along lines; see :meth:`Posterior.lines`."""
-        return self.posterior.lines(self.theta, a, b)
+        """The prior kernel between points ``a`` (n, 1, D) and ``b`` (m, D), or row by row; not of a graph."""
+        posterior: Any = self.posterior
+        return posterior.lines(self.theta, a, b)
 
     def covariance(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """The prior kernel between rows, (n, m)."""
+        if isinstance(self.posterior, GraphPosterior):
+            return self.posterior.covariance(self.theta, A, B)
         return self.lines(A[:, None], B).along(None, None, (0, 0))[0, 0]
 
     def prior_variance(self, X: np.ndarray) -> np.ndarray:
         """k(x, x) at the rows of X, (m,)."""
+        if isinstance(self.posterior, GraphPosterior):
+            return self.posterior.prior_variance(self.theta, X)
         return self.lines(X, X).along(None, None, (0, 0))[0, 0]
 
     @cached_property
@@ -104,10 +111,10 @@ class ConditionedGP:
         """Derivatives of :meth:`noise_variance` in the rows of X, (m, D)."""
         if self._constant_noise is not None:
             return np.zeros(X.shape)
-        return self._central_differences(self.noise_variance, X)
+        return self.central_differences(self.noise_variance, X)
 
-    def _central_differences(self, function: Callable[[np.ndarray], np.ndarray], X: np.ndarray) -> np.ndarray:
-        """Derivatives (m, D, ...) of a function of the rows of X."""
+    def central_differences(self, function: Callable[[np.ndarray], np.ndarray], X: np.ndarray) -> np.ndarray:
+        """Derivatives (m, D, ...) of a function of the rows of X, to about ten digits of a gradient."""
         width = np.ptp(np.concatenate([self.X, X]), axis=0)
         steps = np.diag(_STEP * np.where(width > 0, width, 1.0))
         return np.stack([(function(X + h) - function(X - h)) / (2 * h[i]) for i, h in enumerate(steps)], axis=1)
@@ -121,13 +128,18 @@ class ConditionedGP:
 
     def pull(self, X: np.ndarray, W: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
         """Gradient of ⟨W, k(at, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1), and ``at`` (n, D) the data."""
-        lines = self.lines((self.X if at is None else at)[:, None], X)
+        at = self.X if at is None else at
+        if isinstance(self.posterior, GraphPosterior):
+            return self.posterior.pull(self.theta, at, X, W)
+        lines = self.lines(at[:, None], X)
         # All axes at once.
         slopes = lines.along(None, np.eye(X.shape[1])[:, None, None], (0, 1)).get((0, 1), 0.0)
         return np.broadcast_to((W * slopes).sum(-2), (X.shape[1], len(X))).T
 
     def prior_variance_gradient(self, X: np.ndarray) -> np.ndarray:
-        """Gradient of k(x, x) in x, (m, D): twice that in one argument."""
+        """Gradient of k(x, x) in x, (m, D): twice the gradient in one argument."""
+        if isinstance(self.posterior, GraphPosterior):
+            return self.central_differences(self.prior_variance, X)
         slopes = self.lines(X, X).along(None, np.eye(X.shape[1])[:, None], (0, 1)).get((0, 1), 0.0)
         return 2 * np.broadcast_to(slopes, (X.shape[1], len(X))).T
 

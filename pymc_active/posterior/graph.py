@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -28,19 +28,14 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import may_round, vm_mode
+from pymc_active.posterior.exact_distances import is_smooth, with_exact_distances
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
-from pymc_active.posterior.graph_taylor import (
-    GraphLines,
-    LineFunction,
-    LineGraphs,
-    check_known,
-    check_numerically,
-    is_smooth,
-)
 from pymc_active.support.scaling import IDENTITY
 
 # Numbers in one block of directional derivatives of K, at most.
 _BLOCK = 4_000_000
+# Pairs of points evaluated at a time: a guess.
+_PAIRS = 100_000
 
 
 def levels_of(*parts: Any) -> dict[int, int]:
@@ -106,9 +101,10 @@ class GPGraphs:
         self._model, self._point, self._value_vars = model, point, model.value_vars
 
     @cached_property
-    def lines(self) -> LineGraphs:
-        """The covariance along lines; made on demand, because few callers need it."""
-        return LineGraphs(self.cov_func, self._join)
+    def covariance(self) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+        """Points A (n, D) and B (m, D), and the covariance (n, m) of their rows; made on demand."""
+        A, B = pt.matrix("A"), pt.matrix("B")
+        return A, B, self._join([with_exact_distances(self.cov_func)(A, B)])[0]
 
     @cached_property
     def log_prior_terms(self) -> TensorVariable:
@@ -175,7 +171,6 @@ class _Functions:
         # The same for several theta at once.
         self.thetas, self.Ws = pt.matrix("thetas", shape=(None, graphs.n_parameters)), pt.tensor3("Ws")
         self.alphas = pt.matrix("alphas")
-        self._lines: dict[tuple, LineFunction] = {}
 
     def compile(self, inputs, outputs):
         function = pytensor.function(
@@ -248,15 +243,17 @@ class _Functions:
         gradient = pytensor.grad(g.mean_new.sum(), g.X_new, disconnected_inputs="ignore")
         return self.compile([g.theta, g.X_new], [g.mean_new, gradient])
 
-    def lines(self, order: tuple[int, int], by_row: bool) -> LineFunction:
-        """Taylor coefficients of the covariance along lines, between all rows or row by row."""
-        if (order, by_row) not in self._lines:
-            graphs = self.graphs.lines
-            keys, outputs = graphs.derivatives(order)
-            points, outputs = graphs.by_row(outputs) if by_row else (graphs.points, outputs)
-            function = self.compile([self.graphs.theta, *points], outputs)
-            self._lines[order, by_row] = LineFunction(function, keys, graphs.structure, order)
-        return self._lines[order, by_row]
+    @cached_property
+    def covariance(self):
+        A, B, K = self.graphs.covariance
+        return self.compile([self.graphs.theta, A, B], K)
+
+    @cached_property
+    def pull(self):
+        A, B, K = self.graphs.covariance
+        W = pt.matrix("W", shape=(None, None))
+        gradient = pytensor.grad((W * K).sum(), B, disconnected_inputs="ignore")
+        return self.compile([self.graphs.theta, A, B, W], gradient)
 
 
 class GraphPosterior(Posterior):
@@ -301,8 +298,22 @@ class GraphPosterior(Posterior):
         for start in range(0, self.n_parameters, step):
             yield slice(start, start + step), eye[start : start + step]
 
-    def lines(self, theta, a, b):
-        return GraphLines(self._functions.lines, theta, a, b, self._data)
+    def covariance(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """The kernel between rows of A (n, D) and B (m, D), (n, m)."""
+        step = max(1, _PAIRS // max(len(A), 1))
+        parts = range(0, max(len(B), 1), step)
+        return np.concatenate([self._functions.covariance(theta, A, B[k : k + step], *self._data) for k in parts], 1)
+
+    def prior_variance(self, theta: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """k(x, x) at the rows of X, (m,)."""
+        return self._functions.predictive(theta, X, *self._data)[1]
+
+    def pull(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Gradient of ⟨W, k(A, B)⟩ in the rows of B, (m, D); W is (n, m) or (n, 1)."""
+        step = max(1, _PAIRS // max(len(A), 1))
+        W = np.broadcast_to(W, (len(A), len(B)))
+        parts = [slice(k, k + step) for k in range(0, max(len(B), 1), step)]
+        return np.concatenate([self._functions.pull(theta, A, B[part], W[:, part], *self._data) for part in parts])
 
     def prior_mean(self, theta, X):
         check_levels(X, self._functions.graphs.levels)
@@ -313,9 +324,11 @@ class GraphPosterior(Posterior):
         return not is_smooth(self._functions.graphs.gp)
 
     def check_twice_differentiable(self):
-        cov_func = self._functions.graphs.cov_func
-        if not check_known(cov_func):
-            check_numerically(cov_func, partial(self.lines, self.prior_scale()[0]), self.X)
+        raise ValueError(
+            "pes looks for maxima in a box by the curvature of the kernel, which a kernel that somebody wrote does not "
+            "tell: list candidates in a pool, use a builder's model, or another criterion (max_value_entropy, "
+            "expected_improvement)"
+        )
 
     def state(self, theta, extra_noise=0.0):
         [G], [mean] = self._functions.states(theta[None], *self._data)

@@ -129,11 +129,10 @@ class GPGivenMaxima:
         mean[:, 1 : 1 + a] = np.einsum("asi,si->sa", slopes, gradient)
         if a:
             mean[:, 1 + a :] = np.einsum("bsi,sij,bsj->sb", seconds, self.gp.prior_mean_hessian(X), seconds)
-        at = self.gp.lines(X, X)
         J = np.zeros((S, 1 + a + b, 1 + a + b))
-        J[:, 0, 0] = at.along(None, None, (0, 0))[0, 0]
+        J[:, 0, 0] = self.gp.prior_variance(X)
         if b:
-            p = at.along(seconds[:, None], seconds, (2, 2))
+            p = self.gp.lines(X, X).along(seconds[:, None], seconds, (2, 2))
 
             def derivatives(order: tuple[int, int]) -> np.ndarray:
                 scale = math.factorial(order[0]) * math.factorial(order[1])
@@ -151,11 +150,10 @@ class GPGivenMaxima:
     def cross(self, X: np.ndarray) -> np.ndarray:
         """Prior covariances of f at the rows of X with [f, slopes, second derivatives] at each x*, (m, S, q)."""
         m, a, b = len(X), len(self.slopes), len(self.seconds)
-        at = self.gp.lines(X[:, None], self.X)
         B = np.empty((m, len(self.X), 1 + a + b))
-        B[..., 0] = at.along(None, None, (0, 0))[0, 0]
+        B[..., 0] = self.gp.covariance(X, self.X)
         for i, v in enumerate(self.seconds):
-            p = at.along(None, v, (0, 2))
+            p = self.gp.lines(X[:, None], self.X).along(None, v, (0, 2))
             if i < a:
                 B[..., 1 + i] = p.get((0, 1), 0.0)
             B[..., 1 + a + i] = 2 * p.get((0, 2), 0.0)
@@ -164,18 +162,16 @@ class GPGivenMaxima:
     def cross_gradient(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Gradient in X (m, D) of the sum of ``cross(X) * weights`` over its last two axes."""
         (m, D), S, a, b = X.shape, len(self.X), len(self.slopes), len(self.seconds)
-        at = self.gp.lines(X[:, None], self.X)
+        if not b:
+            return self.gp.pull(X, weights[..., 0].T, self.X)
         # With few points, many small calls would cost more than their arithmetic.
         axes = np.eye(D)[:, None, None, None]
         B = np.empty((1 + a + b, D, m, S))
-        if not b:
-            B[0] = at.along(axes[:, 0], None, (1, 0)).get((1, 0), 0.0)
-        else:
-            p = at.along(axes, self.seconds[:, None], (1, 2))
-            slopes, seconds = (np.broadcast_to(p.get((1, j), 0.0), (D, b, m, S)) for j in (1, 2))
-            B[0] = np.broadcast_to(p.get((1, 0), 0.0), (D, b, m, S))[:, 0]
-            B[1 : 1 + a] = slopes[:, :a].swapaxes(0, 1)
-            B[1 + a :] = 2 * seconds.swapaxes(0, 1)
+        p = self.gp.lines(X[:, None], self.X).along(axes, self.seconds[:, None], (1, 2))
+        slopes, seconds = (np.broadcast_to(p.get((1, j), 0.0), (D, b, m, S)) for j in (1, 2))
+        B[0] = np.broadcast_to(p.get((1, 0), 0.0), (D, b, m, S))[:, 0]
+        B[1 : 1 + a] = slopes[:, :a].swapaxes(0, 1)
+        B[1 + a :] = 2 * seconds.swapaxes(0, 1)
         return np.einsum("msq,qdms->md", weights, B)
 
     def _condition(
