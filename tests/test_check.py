@@ -68,16 +68,6 @@ def at_method(report, name):
 # One model.
 
 
-def test_outputs_that_call_for_a_map_are_said_to():
-    """A longer run of the same model would not show it."""
-    rng = np.random.default_rng(1)
-    X = rng.uniform(0, 1, (25, 1))
-    gpm = pma.ard_gp(X, np.exp(8 * X[:, 0] + 0.1 * rng.normal(size=25)), bounds=[(0, 1)])
-    fit = pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=0, progressbar=False)
-    with pytest.warns(pma.DataWarning, match="a map of the outputs"):
-        pma.check(fit, fit)
-
-
 def test_check_has_the_documented_groups(report):
     assert set(report.children) == {"predictions", "trace_diagnostics", "laplace", "evidence", "decision"}
     predictions = report["predictions"]

@@ -43,10 +43,7 @@ def known(expression, **point):
     """A fit whose hyperparameters are all known: zero, except for those given; lengths are in ranges of the data."""
     free = model(expression)
     priors = {name: np.zeros(shape) if shape else 0.0 for name, shape in free.shapes.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        # Such values are far from what the data show, and the warning says so.
-        patch.setattr("pymc_active.models.advice._ADVICE", ())
-        return pma.fit_laplace(model(expression, priors=priors | point), progressbar=False)
+    return pma.fit_laplace(model(expression, priors=priors | point), progressbar=False)
 
 
 def hand_written_kernels(p, a, b):

@@ -129,6 +129,7 @@ OF_FIT = {
     "plot_utility": lambda c: plots.plot_utility(active.uncertainty(c.fit, c.pool), c.pool),
 }
 OF_ONE_FIT = {
+    "advise": lambda c: pma.advise(c.one),
     "find_modes": lambda c: pma.find_modes(c.one).log_posterior,
     "relevance": lambda c: pma.relevance(c.one, random_seed=0),
     "sobol_indices": lambda c: pma.sobol_indices(c.one, draws=8, n_points=64, random_seed=0),

@@ -28,7 +28,6 @@ from pymc_active.predictions.predict import imagined
 from pymc_active.support.arguments import check_executor
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
-    RunWarning,
     ignoring,
     warn_if,
 )
@@ -77,8 +76,7 @@ class Current:
             is_first = all(track.last is None for track in self._models().tracks.values())
             while len(self.run.steps) > 1:
                 subject, steps = self._models(), self.run.steps
-                # The last fit says which models are left out.
-                with subject.holding_first(steps[0]), ignoring(RunWarning):
+                with subject.holding_first(steps[0]):
                     run = self._verify(self._followed(subject, progressbar), progressbar)
                 self.run = replace(run, steps=steps[1:], fit=None, verified=None)
             self.run = replace(self._followed(self._models(), progressbar), steps=())

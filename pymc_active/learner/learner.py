@@ -294,10 +294,11 @@ class Learner(Summarized):
 
         During a run fits are updated, with half as many particles.
         """
-        # The average warns if the fit of the most probable model is doubtful.
+        models = self._several("search")
         with ignoring(DoubtfulFitWarning):
-            models = self._several("search").follow(self.random_seed, self.executor, anew=True)
-            self._current.become(self._run.refitted(models, models.average()))
+            models = models.follow(self.random_seed, self.executor, anew=True)
+        # The average warns if the fit of the most probable model is doubtful.
+        self._current.become(self._run.refitted(models, models.average()))
         return cast("ModelAverage", self.fit)
 
     def _several(self, what: str) -> FollowedModels:

@@ -17,7 +17,6 @@ from pymc_active.predictions.model_average import MATTERS, model_posterior, prio
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import (
-    ActiveWarning,
     DoubtfulFitWarning,
     ignoring,
     warn_user,
@@ -111,10 +110,7 @@ def embedding_dimension(
     if not dimensions or len(set(dimensions)) < len(dimensions):
         raise ValueError(f"n_components must hold different numbers of components; got {n_components!r}")
     prior_weights(prior, list(n_components))  # finds wrong weights before anything long is run
-    models = {dimensions[0]: embedding_gp(X, y, n_components=dimensions[0], **keywords)}
-    # What it has to say of the data has been said.
-    with ignoring(ActiveWarning):
-        models |= {d: embedding_gp(X, y, n_components=d, **keywords) for d in dimensions[1:]}
+    models = {d: embedding_gp(X, y, n_components=d, **keywords) for d in dimensions}
     if models[dimensions[0]].embedding is None:
         raise ValueError("priors fixes R, so there is no embedding to choose: remove R from priors")
     rng = np.random.default_rng(random_seed)
