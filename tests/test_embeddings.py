@@ -1,13 +1,11 @@
 """Reports on an embedding: against SciPy and plain formulas draw by draw, and unchanged by any rotation."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.linalg
 import xarray as xr
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.stats import ortho_group
 from traces import as_trace
 
@@ -177,24 +175,6 @@ def test_bad_input(fit, trace):
     ):
         with pytest.raises(ValueError, match=message):
             call()
-
-
-def test_an_embedding_of_some_inputs_is_refused():
-    gpm = SimpleNamespace(embedding_slice=(slice(0, 2), (1, 2)), X=X)
-    with pytest.raises(ValueError, match="R must act on all 4 inputs to be shown; it acts on 2"):
-        embeddings.embedding_of(gpm)
-
-
-def test_picture_of_the_angles(fit):
-    reference = np.eye(4)[:3]
-    ax = plots.plot_subspace_angles(fit, reference, draws=100, random_seed=0)
-    expected = pma.subspace_angles(fit, reference, draws=100, random_seed=0)
-    [median] = [line for line in ax.lines if line.get_label() == "median and 89 % interval"]
-    assert_array_equal(median.get_ydata(), expected.angle.sel(summary="median"))
-    [intervals] = [c for c in ax.collections if c.get_label() != "random subspace"]
-    ends = np.array([segment[:, 1] for segment in intervals.get_segments()])
-    assert_array_equal(ends, expected.angle.sel(summary=["lower", "upper"]).T)
-    assert ax.get_ylim() == (0, 105)
 
 
 def test_an_ensemble_is_reported_like_the_trace_of_its_draws(fit):
