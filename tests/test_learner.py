@@ -176,8 +176,8 @@ def _of_embedding(**keywords):
     [
         pytest.param(lambda: learner("hyperparameters"), id="particles"),
         pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes"),
-        pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.slow),
-        pytest.param(_of_embedding, id="embedding", marks=pytest.mark.slow),
+        pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.nightly),
+        pytest.param(_of_embedding, id="embedding", marks=pytest.mark.nightly),
         pytest.param(_of_several, id="several models", marks=pytest.mark.slow),
         pytest.param(lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3), id="first design"),
     ],
