@@ -382,6 +382,7 @@ def test_the_error_of_a_regret_is_its_scatter(priors):
     assert error.mean() < (2.5 if priors else 10) * regret.std()
 
 
+@pytest.mark.nightly
 def test_a_run_stops_when_the_regret_is_known_to_be_small():
     active = learner(np.linspace(-2.7, 2.5, 7)[:, None], criterion=None)
     assert not active.stop(0.05)
