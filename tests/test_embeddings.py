@@ -10,7 +10,6 @@ from scipy.stats import ortho_group
 from traces import as_trace
 
 import pymc_active as pma
-from pymc_active import plots
 from pymc_active.structure import relevance as embeddings
 
 RNG = np.random.default_rng(20260401)
@@ -202,11 +201,3 @@ def test_a_linear_mean_counts():
     gradient = pma.draw_paths(point, model=far, n_paths=4000, random_seed=1).gradient(X[:1]).to_numpy()[:, 0]
     # A root mean square of 4,000 draws has a relative standard error of at most 1 / sqrt(8,000), and shared features.
     assert_allclose(np.sqrt(np.square(gradient).mean(0)) / 3, found, rtol=0.05, atol=1e-12)
-
-
-def test_a_linear_mean_counts_in_the_picture_of_lengthscales():
-    point = {"log_lengthscale": np.zeros(4), "log_outputscale": 0.0, "mean_constant": 0.0, "mean_slope": [0, 3.0, 0, 0]}
-    gpm = pma.ard_gp(X, Y, mean="linear", priors={name: np.asarray(value) for name, value in point.items()})
-    fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
-    ax = plots.plot_relevance(fit, draws=5)
-    assert_allclose(next(one for one in ax.lines if "median" in one.get_label()).get_ydata(), [1, np.sqrt(10), 1, 1])

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -202,14 +201,3 @@ def test_measured_rows_of_a_pool_show_their_data():
 
 
 # Names, axes, and what is refused.
-
-
-def test_axes_that_are_given_are_used():
-    _, given = plt.subplots(2, 3)
-    assert (pma.plots.plot(optimum(3), axes=given) == given).all()
-    _, ax = plt.subplots()
-    assert pma.plots.plot(optimum(2), axes=ax, n_points=5)[0, 0] is ax
-    _, pair = plt.subplots(1, 2)
-    assert (pma.plots.plot(of_pool(), axes=pair)[0] == pair).all()
-    with pytest.raises(ValueError, match=r"needs 2 Axes, shape \(2, 1\); got 1"):
-        pma.plots.plot(optimum(1), axes=ax)
