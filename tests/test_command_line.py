@@ -391,6 +391,16 @@ def test_tables_are_complained_of_by_row(lab, text, message):
     assert message in lab.fails(*POOLED)
 
 
+def test_a_table_in_another_notation(lab):
+    for name, table in (("measurements.csv", lab.measurements()), ("pool.csv", POOL)):
+        lab.write(name, table.rename(columns={"sample": "Prüfung"}).to_csv(index=False, sep=";", decimal=","))
+    options = ("--target", "fat", "--id", "Prüfung", "--candidates", "pool.csv", "--state", "run.nc", "--decimal", ",")
+    [label] = lab(*options, *QUICK, "--output", "next.csv")
+    header, row = Path("next.csv").read_text(encoding="utf-8").splitlines()
+    assert header == "Prüfung;moisture;density;fat"
+    assert row == f"{label};{POOL.moisture[int(label)]};{POOL.density[int(label)]};".replace(".", ",")
+
+
 # Options and notes.
 
 

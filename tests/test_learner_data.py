@@ -196,6 +196,14 @@ def test_a_correction_may_name_the_label_that_was_told():
     assert_array_equal(one.y, other.y)
 
 
+def test_a_correction_is_saved_before_the_fit_is_made(tmp_path):
+    one = told(slip=3.0)
+    one.ask()
+    one.correct(4, y["S05"])
+    one.save(tmp_path / "run.nc")
+    pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
+
+
 def test_a_measurement_may_turn_out_to_have_failed():
     one = told(slip=3.0, repeat=False)
     one.fit  # noqa: B018

@@ -468,6 +468,14 @@ def test_latent_gp_is_refused():
         bald_from_trace(trace_of(**{rotated: np.ones((20, 3))}), model, [[1.0]])
 
 
+def test_effects_of_each_observation_are_refused():
+    with pm.Model(coords={"obs": range(3)}) as model:
+        x = pm.Data("x", np.ones(3), dims="obs")
+        pm.Poisson("y", pm.math.exp(x + pm.Normal("effect", dims="obs")), observed=[1, 2, 3], dims="obs")
+    with pytest.raises(ValueError, match="effect has one value per observation"):
+        bald_from_trace(trace_of(effect=np.ones((20, 3))), model, [1.0])
+
+
 def test_inputs_that_depend_on_each_other_are_refused():
     with pm.Model() as model:
         x = pm.Data("x", np.array([0.0, 1.0, 5.0]))
