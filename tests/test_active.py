@@ -72,38 +72,6 @@ def test_a_dask_pool_of_the_wrong_width_is_refused(fit, pool):
         bald(fit, dask_array.from_array(pool[:, :1]))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": "z"}, "target must be 'y' or 'f'; got 'z'"),
-        ({"method": "map"}, "method must be one of mgp, bbq, modes, draws, cubature; got 'map'"),
-    ],
-)
-def test_unknown_options_of_bald_are_refused(fit, pool, options, message):
-    with pytest.raises(ValueError, match=message):
-        bald(fit, pool, **options)
-
-
-def test_unknown_options_of_uncertainty_are_refused(fit, pool):
-    with pytest.raises(ValueError, match="method must be one of map, bbq, mgp, modes, draws, cubature; got 'nuts'"):
-        uncertainty(fit, pool, method="nuts")
-
-
-@pytest.mark.parametrize("criterion", [bald, uncertainty])
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (np.empty((0, 2)), "X_pool is empty"),
-        (np.zeros((4, 3)), "X_pool must have 2 columns"),
-        ([[0.0, np.nan]], "X_pool must be finite"),
-        (np.zeros(2), r"a column for each input; got shape \(2,\)"),
-    ],
-)
-def test_malformed_pools_are_refused(fit, criterion, bad, message):
-    with pytest.raises(ValueError, match=message):
-        criterion(fit, bad)
-
-
 # Designs.
 
 BOUNDS = [(0.0, 1.0), (-5.0, 10.0), (100.0, 101.0)]
@@ -155,33 +123,3 @@ def test_drawn_rows_of_a_frame_keep_their_labels():
 def test_a_pool_has_no_more_points_than_it_has():
     with pytest.raises(ValueError, match="the pool has 3 points; cannot draw 4"):
         random_design(np.zeros((3, 2)), 4)
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        [(1, 0)],
-        [(0, 0)],
-        [(0, np.inf)],
-        [(0, np.nan)],
-        [(0, 1, 2)],
-        [0, 1],
-        [],
-        [(0, 1), (0,)],
-        [("a", "b")],
-    ],
-)
-def test_malformed_bounds_are_refused(bounds):
-    # A random design refuses a list that holds no tuples before it looks at its numbers.
-    expected = r"bounds must be a list of finite pairs \(low, high\)"
-    with pytest.raises(ValueError, match=f"{expected}|a list of lists may hold bounds or the rows of a pool"):
-        random_design(bounds, 3)
-    with pytest.raises(ValueError, match=expected):
-        latin_hypercube(bounds, 3)
-
-
-@pytest.mark.parametrize("n", [0, -1, 2.0, True, "3"])
-def test_a_design_has_a_positive_whole_number_of_points(n):
-    for design in (random_design, latin_hypercube):
-        with pytest.raises(ValueError, match="n must be a positive whole number"):
-            design([(0, 1)], n)

@@ -276,12 +276,6 @@ def test_priors_that_change_places_make_another_model(fits):
     check_distinct(models)
 
 
-@pytest.mark.parametrize("function", [pma.decompose, pma.plots.plot_relevance])
-def test_what_takes_one_fit_names_that_of_an_average(average, function):
-    with pytest.raises(TypeError, match=r"takes a fit of one model \(such as average.best\)"):
-        function(average)
-
-
 def test_average_is_a_mapping_with_a_best_model(fits, average):
     assert list(average) == list(fits)
     assert len(average) == 4
@@ -305,29 +299,6 @@ def test_average_given_other_data(fits, average):
     assert len(other.y) == 12
     assert_allclose(other.probability, average.probability)
     assert other["SE"].log_posterior == fits["SE"].given(X, y).log_posterior
-
-
-def test_bad_models(fits):
-    one, line = fits["SE"], fits["LIN"]
-    X, y = one.X, one.y
-    twice = [fit(pma.composite_gp(X, y, text)) for text in ("SE + LIN", "LIN + SE")]
-    for make, error, message in (
-        (lambda: ModelAverage([]), ValueError, "at least two models; got 0"),
-        (lambda: ModelAverage({"SE": one}), ValueError, "at least two models; got 1"),
-        (lambda: pma.active.bams(one, NEW), TypeError, "a dict or a list"),
-        (lambda: ModelAverage({"SE": one, "gpm": line.gpm}), TypeError, "'gpm' is GPModel"),
-        (lambda: ModelAverage({"SE": one, "again": one}), ValueError, "'SE' and 'again' are the same model"),
-        (lambda: ModelAverage(twice), ValueError, "0 and 1 are the same model"),
-        (lambda: ModelAverage([one, line.given(X, y + 1)]), ValueError, "have different y"),
-        (lambda: ModelAverage([one, line.given(X + 1, y)]), ValueError, "have different X"),
-        (lambda: pma.active.bams(fits, NEW, weights="equal"), ValueError, "posterior, tempered, uniform; got 'equal'"),
-        (lambda: pma.active.committee(fits, NEW, method="nuts"), ValueError, "method must be one of"),
-    ):
-        with pytest.raises(error, match=message):
-            make()
-    for labels in (("SE", 1), (("SE", 1), ("LIN", 2)), (("SE",), ("LIN", 2))):
-        with pytest.raises(ValueError, match="labels of models must be all text or all numbers"):
-            pma.active.model_posterior(dict(zip(labels, (one, line), strict=True)))
 
 
 def test_rough_importance_evidences_are_named_once(monkeypatch, fits):

@@ -192,20 +192,6 @@ def test_a_measured_maximum_is_not_asked_again_unless_it_may_be(ard, repeat):
     assert (np.abs(active.ask() - first).max() < 1e-4) == repeat
 
 
-def test_run_tells_and_reports_what_was_asked():
-    active = Learner(ard_model(4, 2), bounds=BOX[:2], random_seed=1)
-    active.run(truth, 2, progressbar=False)
-    design = active.to_datatree(draws=5)["design"]
-    assert_array_equal(design["x"], active.gpm.X[4:])
-    assert_array_equal(design["pool_row"], [-1, -1])
-    assert np.isfinite(design["score"]).all()
-    assert len(active.asked_labels) == 0
-    assert "points 6; told after the start 2; candidates a box of 2 inputs" in repr(active)
-    with pytest.warns(pma.DataWarning, match="far outside"):
-        active.tell([[5.0, 5.0]], 0.3)
-    assert np.isnan(active.to_datatree(draws=2)["design"]["score"][-1])
-
-
 @pytest.mark.parametrize("minimize", [False, True])
 @pytest.mark.parametrize("model", ["ard", "embedding"])
 @pytest.mark.filterwarnings("ignore::pymc_active.RunWarning")
@@ -239,34 +225,6 @@ def test_a_model_without_gradients_is_searched_by_differences():
     assert np.abs(second - first).max() > 1e-3
     active.tell(first, truth(first))
     assert len(active.gpm.y) == 6
-
-
-@pytest.mark.parametrize(
-    ("keywords", "match"),
-    [
-        ({}, "pass either pool=X_pool or bounds"),
-        ({"bounds": BOX, "pool": np.zeros((2, 3))}, "pass either pool=X_pool or bounds"),
-        ({"bounds": BOX[:2]}, "bounds must have 3 pairs, one for each input of the model; got 2"),
-        (
-            {"bounds": [(0, 1), (0, 1), (1, 0)]},
-            r"bounds must be a list of finite pairs .* those of input 2 are \(1, 0\)",
-        ),
-        (
-            {"bounds": ([0, 0, 0], [1, 1, 1])},
-            r"bounds must be a list of finite pairs .* write list\(zip\(low, high\)\)",
-        ),
-        ({"criterion": "expected_improvment", "bounds": BOX}, "random, .* Did you mean 'expected_improvement'"),
-        ({"criterion": "EI", "bounds": BOX}, "Did you mean 'expected_improvement'"),
-        ({"criterion": "jes", "bounds": BOX}, "Did you mean 'joint_entropy_search'"),
-        ({"criterion": "qbc", "bounds": BOX}, r"Did you mean 'committee' \(which compares several models\)\?"),
-        ({"bounds": [(0, 1), (0, 1), (0, np.inf)]}, "bounds must be a list of finite pairs"),
-        ({"bounds": [(0, 1), (0, 1), (0.5, 0.5)]}, "bounds must be a list of finite pairs"),
-        ({"bounds": "everywhere"}, "bounds must be a list of finite pairs"),
-    ],
-)
-def test_a_learner_needs_a_box_or_a_pool(ard, keywords, match):
-    with pytest.raises(ValueError, match=match):
-        Learner(ard.gpm, **keywords)
 
 
 # The embedded box.

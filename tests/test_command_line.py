@@ -391,21 +391,6 @@ def test_tables_are_complained_of_by_row(lab, text, message):
     assert message in lab.fails(*POOLED)
 
 
-def test_candidates_are_complained_of_as_well(lab):
-    for table, message in (
-        ("sample,moisture,density\n", "pool.csv shares no inputs with measurements.csv, which has sample, moisture"),
-        ("sample,moisture,density\n1,2,\n2,3,4\n", "pool.csv, row 2 has no value of 'density'"),
-        ("sample,wetness\n1,2\n", "pool.csv shares no inputs"),
-        ("moisture,density\n1,2\n", "pool.csv has no column 'sample' (--id)"),
-    ):
-        lab.write("pool.csv", table)
-        assert message in lab.fails(*POOLED)
-    # The wrong target is said first.
-    assert lab.fails("--target", "fett", *POOLED[2:]).startswith("measurements.csv has no column 'fett'")
-    lab.write("pool.csv", POOL)
-    assert "with a decimal point leave out --decimal ," in lab.fails(*POOLED, "--decimal", ",")
-
-
 def test_a_table_in_another_notation(lab):
     for name, table in (("measurements.csv", lab.measurements()), ("pool.csv", POOL)):
         lab.write(name, table.rename(columns={"sample": "Prüfung"}).to_csv(index=False, sep=";", decimal=","))

@@ -1,18 +1,15 @@
 """Reports on an embedding: against SciPy and plain formulas draw by draw, and unchanged by any rotation."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.linalg
 import xarray as xr
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.stats import ortho_group
 from traces import as_trace
 
 import pymc_active as pma
-from pymc_active import plots
 from pymc_active.structure import relevance as embeddings
 
 RNG = np.random.default_rng(20260401)
@@ -179,24 +176,6 @@ def test_bad_input(fit, trace):
             call()
 
 
-def test_an_embedding_of_some_inputs_is_refused():
-    gpm = SimpleNamespace(embedding_slice=(slice(0, 2), (1, 2)), X=X)
-    with pytest.raises(ValueError, match="R must act on all 4 inputs to be shown; it acts on 2"):
-        embeddings.embedding_of(gpm)
-
-
-def test_picture_of_the_angles(fit):
-    reference = np.eye(4)[:3]
-    ax = plots.plot_subspace_angles(fit, reference, draws=100, random_seed=0)
-    expected = pma.subspace_angles(fit, reference, draws=100, random_seed=0)
-    [median] = [line for line in ax.lines if line.get_label() == "median and 89 % interval"]
-    assert_array_equal(median.get_ydata(), expected.angle.sel(summary="median"))
-    [intervals] = [c for c in ax.collections if c.get_label() != "random subspace"]
-    ends = np.array([segment[:, 1] for segment in intervals.get_segments()])
-    assert_array_equal(ends, expected.angle.sel(summary=["lower", "upper"]).T)
-    assert ax.get_ylim() == (0, 105)
-
-
 def test_an_ensemble_is_reported_like_the_trace_of_its_draws(fit):
     draws = fit.ensemble_by("draws", 200, random_seed=0)
     trace = as_trace(fit.gpm, draws.thetas)
@@ -222,11 +201,3 @@ def test_a_linear_mean_counts():
     gradient = pma.draw_paths(point, model=far, n_paths=4000, random_seed=1).gradient(X[:1]).to_numpy()[:, 0]
     # A root mean square of 4,000 draws has a relative standard error of at most 1 / sqrt(8,000), and shared features.
     assert_allclose(np.sqrt(np.square(gradient).mean(0)) / 3, found, rtol=0.05, atol=1e-12)
-
-
-def test_a_linear_mean_counts_in_the_picture_of_lengthscales():
-    point = {"log_lengthscale": np.zeros(4), "log_outputscale": 0.0, "mean_constant": 0.0, "mean_slope": [0, 3.0, 0, 0]}
-    gpm = pma.ard_gp(X, Y, mean="linear", priors={name: np.asarray(value) for name, value in point.items()})
-    fit = pma.fit_laplace(gpm, random_seed=1, progressbar=False)
-    ax = plots.plot_relevance(fit, draws=5)
-    assert_allclose(next(one for one in ax.lines if "median" in one.get_label()).get_ydata(), [1, np.sqrt(10), 1, 1])

@@ -1,7 +1,6 @@
 """Ensembles: weights, members and spaces from every source; and that prepared criteria are functions of them alone."""
 
 from dataclasses import replace
-from inspect import signature
 
 import numpy as np
 import pytest
@@ -187,10 +186,6 @@ def test_a_model_without_weight_is_left_out(fits):
     )  # fmt: skip
 
 
-def test_the_public_function_has_no_arguments_of_its_callers():
-    assert list(signature(as_ensemble).parameters) == ["source", "model", "method", "draws", "random_seed"]
-
-
 def test_other_weights_may_be_given(fits):
     uniform = ensemble_from(fits, "test", method="mgp", weigh=lambda average: average.weighted("uniform"))
     assert_allclose(uniform.weights, 0.5)
@@ -231,19 +226,6 @@ def test_conditioned_gps_are_at_its_members(fit, fits, trace):
 
 
 # What is refused.
-
-
-def test_what_is_no_source_is_refused(fit, trace):
-    with pytest.raises(TypeError, match=r"as_ensemble takes one or several fits, .*got GPModel: fit it first"):
-        as_ensemble(fit.gpm)
-    with pytest.raises(TypeError, match="got int"):
-        as_ensemble(3)
-    with pytest.raises(ValueError, match="needs the model of a trace: pass model=gpm"):
-        as_ensemble(trace)
-    with pytest.raises(ValueError, match=r"method must be one of map, .*; got 'nuts'"):
-        as_ensemble(fit, method="nuts")
-    with pytest.raises(ValueError, match="draws must be a whole number from 2; got 1"):
-        as_ensemble(fit, method="draws", draws=1)
 
 
 # Criteria over them.

@@ -172,25 +172,11 @@ def test_failures_are_recorded_and_the_model_does_not_see_them():
     assert tree["design"].sizes["step"] == 2
 
 
-def test_without_failures_nothing_changes():
-    active = learner(failures=())
-    assert active.failures.shape == (0, 2)
-    assert "failures" not in active.to_datatree(draws=2)
-
-
 def test_a_failure_alone_keeps_the_fit():
     active = learner(failures=())
     fit = active.fit
     active.tell(FAILING[0], np.nan)
     assert active.fit is fit
-
-
-@pytest.mark.parametrize("y", [np.inf, [np.nan, -np.inf]])
-def test_infinite_results_are_no_failures(y):
-    active = learner(failures=())
-    with pytest.raises(ValueError, match=r"infinite.*Write NaN for a measurement that failed"):
-        active.tell(FAILING[: np.size(y)], y)
-    assert len(active.failures) == 0
 
 
 @pytest.mark.parametrize("random_seed", range(3))
@@ -493,18 +479,6 @@ def test_labels_of_failed_rows_are_saved(tmp_path):
     other = Learner.load(tmp_path / "run.nc")
     assert other.to_datatree(draws=2)["failures"]["label"].values.tolist() == ["run 7"]
     assert other.n_left == 119
-
-
-def test_a_summary_counts_them():
-    assert "failed" in repr(learner())
-    assert "failed" not in repr(learner(failures=()))
-
-
-def test_a_picture_has_a_cross_for_each():
-    pytest.importorskip("matplotlib.pyplot", reason="only the plots extra brings it")
-    ax = pma.plots.plot(learner(), input=1)
-    [crosses] = [line for line in ax.lines if line.get_label() == "failed"]
-    assert_array_equal(crosses.get_xdata(), FAILING[:, 1])
 
 
 @pytest.mark.parametrize("candidates", ["pool", "box"])

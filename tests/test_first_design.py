@@ -54,27 +54,6 @@ def test_centers_are_spread_and_seldom_moved():
         assert ((part[1:] - part[0]) @ (part[0] - 0.5)).max() < 3e-4
 
 
-def test_designs_of_gradients_are_reproducible_and_random():
-    first, again, other = (gradient_design(BOX, random_seed=seed) for seed in (1, 1, 2))
-    assert_array_equal(first, again)
-    assert not np.allclose(first, other)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"radius": 0}, "radius must be above 0 and at most 1"),
-        ({"radius": 1.5}, "radius must be above 0 and at most 1"),
-        ({"radius": np.nan}, "radius must be above 0"),
-        ({"n_centers": 0}, "n_centers must be a positive whole number"),
-        ({"bounds": [(1, 0)]}, "bounds must be"),
-    ],
-)
-def test_malformed_designs_of_gradients_are_refused(keywords, message):
-    with pytest.raises(ValueError, match=message):
-        gradient_design(**{"bounds": BOX} | keywords)
-
-
 # Learners without data.
 
 
@@ -201,14 +180,6 @@ def test_points_of_the_user_count():
     assert not len(active.pending)
 
 
-def test_enough_points_of_the_user_make_the_model_at_once():
-    active = Learner(None, pool=POOL, random_seed=2)
-    active.tell(POOL.iloc[:10], truth(POOL[:10]))
-    assert len(active.gpm.y) == 10
-    assert active.n_left == 30
-    assert active.ask().index[0] not in POOL.index[:10]
-
-
 def test_small_pools_and_constant_columns_are_enough():
     pool = POOL[:3].assign(b=1.0)
     active = Learner(None, pool=pool, random_seed=2)
@@ -222,30 +193,6 @@ def test_a_dask_array_asks_what_the_array_asks():
     X = POOL.to_numpy()
     lazy, eager = (Learner(None, pool=pool, random_seed=2) for pool in (da.from_array(X, chunks=(7, 3)), X))
     assert_array_equal(lazy.ask(5), eager.ask(5))
-
-
-def test_nan_in_a_dask_array_is_named():
-    da = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match="largest values of pool must be finite"):
-        Learner(None, pool=da.from_array(np.array([[1.0, np.nan], [2.0, 3.0]])))
-
-
-def test_before_there_is_a_model_it_is_said_that_there_is_none():
-    active = Learner(None, "maximum", bounds=BOX, random_seed=1)
-    active.ask(2)
-    for what in ("fit", "gpm"):
-        with pytest.raises(
-            ValueError, match=r"there is no model yet: .* 5 points have been told, failures not counted, and it knows 0"
-        ):
-            getattr(active, what)
-    for call in (active.recommend, active.optimum, active.to_datatree, active.search):
-        with pytest.raises(ValueError, match="Measure the points of ask"):
-            call()
-    assert active.X.shape == (0, 3)
-    assert active.stop(0.1) is False
-    assert "points 0; told after the start 0; asked and not told yet 2" in repr(active)
-    assert active.design(pending=True).sizes["step"] == 2
-    assert not active.verification.sizes["n_observations"]
 
 
 def test_run_may_stop_early_but_not_before_there_is_a_model():
@@ -262,37 +209,6 @@ def test_a_function_that_fails_loses_nothing():
         active.tell(x[4], truth(x[4:]))
     assert len(active.y) == 4
     assert_array_equal(active.pending, x[4:])
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda X, y: "model", TypeError, "Learner takes a GPModel, .* got str"),
-        (lambda X, y: pma.ard_gp(X[:3], y[:3]), ValueError, "must return one of the X and y that it is given"),
-        (lambda X, y: [embedding(X, y)], ValueError, "at least two"),
-    ],
-)
-def test_what_is_no_model_is_refused(make, error, message):
-    active = Learner(make, bounds=BOX, random_seed=1)
-    x = active.ask(5)
-    with pytest.raises(error, match=message):
-        active.tell(x, truth(x))
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"learn": "model"}, "compares models"),
-        ({"prior": [1, 2]}, "for models with data"),
-        ({"inference": "magic"}, "inference must be one of"),
-        ({"bounds": None}, "pool or a box"),
-        ({"bounds": [(1, 0)]}, "bounds must be"),
-        ({"pool": POOL[:0], "bounds": None}, "pool"),
-    ],
-)
-def test_malformed_learners_without_data_are_refused(keywords, message):
-    with pytest.raises(ValueError, match=message):
-        Learner(None, **{"bounds": BOX} | keywords)
 
 
 # Files.
@@ -346,12 +262,6 @@ def test_a_file_that_contradicts_itself_is_refused(change, tmp_path):
     files.write(path, contents._replace(document=contents.document | change), KIND, FORMAT_VERSION)
     with pytest.raises((ValueError, TypeError)):
         Learner.load(path)
-
-
-def test_columns_of_what_is_told_may_have_names():
-    active = Learner(None, bounds=BOX, random_seed=3)
-    active.tell(POOL[:5], truth(POOL[:5]))
-    assert_array_equal(active.gpm.X, POOL[:5])
 
 
 def test_failed_points_of_the_design_are_not_asked_again():

@@ -157,11 +157,6 @@ def test_a_period_that_no_part_of_the_kernel_has_is_warned_of():
     assert not warned(lambda: pma.search.compositional_kernel_search(X, series(12), period=[12, 90], **quick))
 
 
-def test_a_search_needs_a_base_that_has_a_period():
-    with pytest.raises(ValueError, match="period is of PER and PER0, which are not among the bases"):
-        pma.search.compositional_kernel_search(MONTHS, series(12), period=12, bases=("SE", "LIN"))
-
-
 def test_locations_in_the_units_of_the_data_are_warned_of():
     def make(location):
         priors = {"location_STEP": pm.Normal.dist(location, 0.1)}

@@ -30,11 +30,6 @@ def learner(learn="function", pool=GRID, **keywords):
     return Learner(model(), learn, pool=pool, **{"random_seed": 1, **keywords})
 
 
-def test_the_best_candidate_is_one_with_a_score():
-    active = learner(criterion=lambda fit, X: np.where(X[:, 0] > 0, X[:, 0], np.nan))
-    assert active.best_score()[0] == GRID.max()
-
-
 def is_in_pool(x, pool=GRID):
     return [int(np.flatnonzero((pool == row).all(1))[0]) for row in np.atleast_2d(x)]
 
@@ -181,8 +176,8 @@ def _of_embedding(**keywords):
     [
         pytest.param(lambda: learner("hyperparameters"), id="particles"),
         pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes"),
-        pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.slow),
-        pytest.param(_of_embedding, id="embedding", marks=pytest.mark.slow),
+        pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.nightly),
+        pytest.param(_of_embedding, id="embedding", marks=pytest.mark.nightly),
         pytest.param(_of_several, id="several models", marks=pytest.mark.slow),
         pytest.param(lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3), id="first design"),
     ],
@@ -273,18 +268,6 @@ def test_nan_scores_are_never_chosen():
     assert active.ask()[0, 0] <= 0
 
 
-@pytest.mark.parametrize(
-    ("criterion", "message"),
-    [
-        (lambda fit, X: np.full(len(X), np.nan), "NaN for every candidate"),
-        (lambda fit, X: np.zeros(3), r"one number a candidate, shape \(22,\); got \(3,\)"),
-    ],
-)
-def test_a_broken_criterion_is_named(criterion, message):
-    with pytest.raises(ValueError, match=message):
-        learner(criterion=criterion).ask()
-
-
 # Telling.
 
 
@@ -324,27 +307,6 @@ def test_answers_may_come_in_any_order():
     assert design["pool_row"].to_numpy().tolist() == [rows[2], rows[0], rows[1]]
     # Nothing is pending any more: the next question is that of a learner who knew all along.
     assert len(set(is_in_pool(active.ask())) & set(rows)) == 0
-
-
-@pytest.mark.parametrize(
-    ("x", "y", "message"),
-    [
-        ([[0.5]], [np.inf], "y must be finite: 1 .* infinite.* Write NaN for a measurement that failed"),
-        ([[0.5]], [1.0, 2.0], r"1 row\(s\) of X and 2 value\(s\) of y"),
-        ([[0.5, 1.0]], [1.0], "x must have 1 columns"),
-        ([[np.inf]], [1.0], "x must be finite"),
-    ],
-)
-def test_bad_answers_are_refused_and_nothing_is_lost(x, y, message):
-    active = learner()
-    asked = active.ask()
-    active.tell(asked, truth(asked))
-    X_before, y_before = active.gpm.X, active.gpm.y
-    with pytest.raises(ValueError, match=message):
-        active.tell(x, y)
-    assert_array_equal(active.gpm.X, X_before)
-    assert_array_equal(active.gpm.y, y_before)
-    assert active.to_datatree(draws=2)["design"].sizes["step"] == 1
 
 
 # What is pending.
@@ -457,14 +419,6 @@ def test_an_answer_may_be_near_what_was_asked():
     assert active.design().score.attrs == {"units": "units of y, squared"}
 
 
-def test_the_score_of_expected_improvement_says_that_it_is_a_logarithm():
-    active = learner("maximum")
-    said = {"units": "log of units of y"}
-    assert pma.active.expected_improvement(active.fit, GRID).attrs == said
-    assert active.design().score.attrs == said
-    assert learner(criterion="random").design().score.attrs == {"units": ""}
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -570,17 +524,6 @@ def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(bars, caplog):
     assert len(bars) == 1
 
 
-def test_a_search_of_modes_shows_a_bar_and_following_them_does_not(bars, caplog):
-    caplog.set_level("INFO", "pymc_active")
-    gpm = pma.ard_gp(GRID[::2], truth(GRID[::2]))
-    active = Learner(gpm, pool=GRID, inference="laplace", random_seed=1)
-    x = active.ask()
-    active.tell(x, truth(x))
-    active.ask()
-    assert caplog.messages == ["ard_gp(ExpQuad), 13 points: modes are searched, since it is the first search"]
-    assert len(bars) == 1
-
-
 def test_no_bar_is_drawn_where_none_can_be_seen(capsys, monkeypatch):
     """In a pipe not even an empty line; in a notebook only if the package is there that draws it."""
     with progress("Waiting", 2, True) as advance:
@@ -590,29 +533,6 @@ def test_no_bar_is_drawn_where_none_can_be_seen(capsys, monkeypatch):
         monkeypatch.setattr("rich.get_console", lambda: SimpleNamespace(is_terminal=False, is_jupyter=True))
         monkeypatch.setattr("pymc_active.support.progress.find_spec", lambda name, package=package: package)
         assert _is_shown() is is_shown
-
-
-def test_run_draws_a_progress_bar_only_if_asked(bars):
-    started = bars
-    for progressbar in (False, True):
-        # The fits within have no bar of their own.
-        learner().run(truth, n=2, progressbar=progressbar)
-        assert len(started) == int(progressbar)
-
-
-@pytest.mark.parametrize("n", [-1, 1.5])
-def test_run_takes_a_number_of_points(n):
-    with pytest.raises(ValueError, match="n must be a whole number from 0"):
-        learner().run(truth, n=n, progressbar=False)
-
-
-def test_a_pool_all_pending_does_not_recommend_what_was_done():
-    active = learner(criterion="random", pool=GRID[:2], repeat=True)
-    active.ask(2)
-    with pytest.raises(ValueError, match=r"were asked for; forget\(\)"):
-        active.ask()
-    with pytest.raises(ValueError, match="pass repeat=True"):
-        learner(criterion="random", pool=GRID[:2]).ask(3)
 
 
 @pytest.mark.parametrize("failure", ["raises", "none"])
@@ -679,28 +599,6 @@ def test_to_datatree_records_the_design():
 
 
 # What is refused.
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"pool": np.empty((0, 1))}, "pool is empty"),
-        ({"pool": np.zeros((3, 2))}, "pool must have 1 columns"),
-        ({"pool": [[np.nan]]}, "pool must be finite"),
-        ({"pool": None}, "pass either pool=X_pool"),
-        ({"learn": "everything"}, "learn must be one of"),
-        ({"learn": "minimum"}, "for the minimum pass learn='maximum', minimize=True"),
-        ({"criterion": "gut feeling"}, "criterion must be callable or one of"),
-    ],
-)
-def test_malformed_learners_are_refused(keywords, message):
-    with pytest.raises(ValueError, match=message):
-        learner(**keywords)
-
-
-def test_a_learner_needs_a_model():
-    with pytest.raises(TypeError, match="Learner takes a GPModel"):
-        Learner("model", pool=GRID)
 
 
 # Inference.

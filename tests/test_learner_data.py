@@ -31,11 +31,6 @@ def test_candidates_may_have_their_columns_in_another_order(tmp_path):
     pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
 
 
-def test_candidates_of_other_columns_are_refused():
-    with pytest.raises(ValueError, match="unknown: cost"):
-        learner(POOL.assign(cost=1.0))
-
-
 def test_what_is_told_is_read_by_the_names_of_its_columns():
     one = learner()
     asked = one.ask(2)
@@ -57,12 +52,6 @@ def test_a_vector_holds_points_of_one_input():
     one = pma.active.Learner(pma.ard_gp(X[:3, None], X[:3]), bounds=[(0, 2)], criterion="random")
     one.tell(X[3:], X[3:])
     assert_array_equal(one.X[:, 0], X)
-
-
-@pytest.mark.parametrize(("x", "y"), [("S07", 1.0), ({"heat": "high", "acid": 1.0}, 1.0), ([0.1, 0.2], "high")])
-def test_what_is_told_must_be_numbers(x, y):
-    with pytest.raises(TypeError, match="must hold numbers"):
-        learner().tell(x, y)
 
 
 def test_a_generator_seeds_a_learner_and_none_does():
@@ -103,13 +92,6 @@ def test_random_design_refuses_a_list_that_may_be_bounds_or_rows():
     assert pma.active.random_design(bounds=rows, n=2, random_seed=1).shape == (2, 3)
     with pytest.raises(TypeError, match="one source"):
         pma.active.random_design(pool=rows, bounds=rows, n=2)
-
-
-def test_hasattr_says_which_learners_have_a_history_of_models():
-    gpm = pma.ard_gp([[0.0], [1.0]], [0.0, 1.0])
-    learner = pma.active.Learner(gpm, bounds=[(0, 1)])
-    assert not hasattr(learner, "model_history")
-    assert learner.models == {"model": gpm}
 
 
 def test_without_a_seed_runs_differ_and_tell_their_seed():
@@ -267,14 +249,6 @@ def test_an_answer_that_comes_twice_is_noticed():
     assert len(one.y) == 9
 
 
-def test_a_truth_value_is_no_row():
-    one = learner()
-    before = one.y.copy()
-    with pytest.raises(ValueError, match="row must be from 0"):
-        one.correct(True, 99.0)
-    assert_array_equal(one.y, before)
-
-
 def test_the_only_point_of_a_run_without_data_may_have_failed():
     one = pma.Learner(None, "maximum", bounds=[(0, 1)], random_seed=0)
     with pytest.raises(ValueError, match="no measurement to correct"):
@@ -297,23 +271,6 @@ def test_a_first_design_that_may_repeat_does_not_ask_one_row_for_ever():
     assert len(one.y) > 3
 
 
-def test_models_that_join_have_the_order_of_inputs():
-    box = {"heat": (0, 1), "acid": (0, 1)}
-    some = [pma.composite_gp(POOL[:4], y[:4], e, bounds=box) for e in ("SE", "LIN")]
-    one = pma.Learner(some, "model", pool=POOL, random_seed=1)
-    swapped = pma.composite_gp(SWAPPED[:4], y[:4], "RQ", bounds={"acid": (0, 1), "heat": (0, 1)})
-    with pytest.raises(ValueError, match=r"order of the others, \['heat', 'acid'\]"):
-        one.add_model(swapped)
-
-
-def test_a_model_with_all_the_prior_weight_cannot_leave():
-    box = {"heat": (0, 1), "acid": (0, 1)}
-    some = [pma.composite_gp(POOL[:4], y[:4], e, bounds=box) for e in ("SE", "LIN", "RQ")]
-    one = pma.Learner(some, "model", pool=POOL, prior=[1, 0, 0], random_seed=1)
-    with pytest.raises(ValueError, match="all models but 'SE' have a prior weight of 0"):
-        one.remove_model("SE")
-
-
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
 def test_modes_are_searched_anew_after_a_correction_and_when_points_are_half_as_many_again():
     """Modes that are only followed fall behind."""
@@ -334,16 +291,3 @@ def test_modes_are_searched_anew_after_a_correction_and_when_points_are_half_as_
     (track,) = one._run.subject.tracks.values()
     assert track.last_search == 13
     assert track.anew().last_search < 0
-
-
-def test_a_plot_of_a_run_with_points_left_out_marks_the_rows_of_its_fit():
-    X = np.linspace(0, 1, 9)[:, None]
-    gpm = pma.ard_gp(X, np.sin(5 * X[:, 0]), bounds=[(0, 1)])
-    one = pma.Learner(gpm, "function", bounds=[(0, 1)], max_points=10, random_seed=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pma.RunWarning)
-        x = one.ask(3)
-        one.tell(x, np.sin(5 * x[:, 0]))
-        [rings] = [part for part in pma.plots.plot(one).collections if part.get_label() == "asked"]
-    assert len(rings.get_offsets())
-    assert np.isin(rings.get_offsets()[:, 0], x).all()

@@ -1,6 +1,5 @@
 """The loop that looks for a maximum: what it asks, what it recommends, and what it knows of the place."""
 
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 
@@ -14,7 +13,6 @@ from pymc_active.active import Learner
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.by_name import CRITERIA, criterion_names
 from pymc_active.learner.candidates import Box
-from pymc_active.support.numbers import coordinate, plus_minus
 
 pytestmark = pytest.mark.slow
 
@@ -168,12 +166,6 @@ def test_the_maximum_of_a_pool_is_one_of_its_rows():
     assert optimum.x.index[0] in FRAME.index
 
 
-def test_the_better_half_of_a_pool_is_found():
-    active = learner(FRAME.iloc[:5], yield_, pool=FRAME)
-    active.run(yield_, n=6, progressbar=False)
-    assert yield_(FRAME).max() - yield_(active.recommend())[0] < 1.0
-
-
 # Several models.
 
 
@@ -284,26 +276,6 @@ def test_probability_within_grows_to_one():
     assert optimum.probability_within([6.0]) == 1
 
 
-def test_heights_of_a_minimum_are_low():
-    active, optimum = after_a_few(True)
-    assert optimum.minimize
-    assert is_inside(optimum.samples.x.to_numpy())
-    assert abs(float(optimum.samples.f.median()) - optimum.f_mean) < 4 * optimum.f_sd + optimum.regret
-    assert optimum.f_mean < active.y.mean()
-    assert optimum.regret >= 0
-
-
-def test_the_optimum_prints_what_a_reader_wants():
-    _, optimum = after_a_few()
-    shown = repr(optimum)
-    f_there = plus_minus(optimum.f_mean, optimum.f_sd, digits=2)
-    assert shown.startswith(f"<Optimum: the maximum of f: f there {f_there} (sd)")
-    [width] = optimum.domain.high - optimum.domain.low
-    assert f" {coordinate(optimum.x[0, 0], width)} " in shown.splitlines()[-1]
-    _, optimum = after_a_few(True)
-    assert repr(optimum).startswith("<Optimum: the minimum of f")
-
-
 def test_a_batch_at_a_peak_that_is_known_is_spread():
     """Its best points would be one and the same."""
     x = np.linspace(0, 1, 12)[:, None]
@@ -352,12 +324,6 @@ def test_the_optimum_of_a_pool_names_probable_rows():
 
 
 # What is refused.
-
-
-@pytest.mark.parametrize("n", [0, 1, 2.5])
-def test_two_paths_are_needed(n):
-    with pytest.raises(ValueError, match="n_optima must be a whole number"):
-        learner().optimum(n)
 
 
 @pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "thompson"])
@@ -416,6 +382,7 @@ def test_the_error_of_a_regret_is_its_scatter(priors):
     assert error.mean() < (2.5 if priors else 10) * regret.std()
 
 
+@pytest.mark.nightly
 def test_a_run_stops_when_the_regret_is_known_to_be_small():
     active = learner(np.linspace(-2.7, 2.5, 7)[:, None], criterion=None)
     assert not active.stop(0.05)
@@ -456,17 +423,6 @@ def test_equal_values_never_stop_a_run():
         assert not Learner(gpm, goal, pool=GRID, random_seed=1).stop(1e6)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(-1.0, 0.05), (np.nan, 0.05), (0.1, 0.0), (0.1, 1.0)])
-def test_bad_thresholds(epsilon, delta):
-    with pytest.raises(ValueError, match="epsilon must be at least 0 and delta between 0 and 1"):
-        learner().stop(epsilon, delta)
-
-
-def test_bad_thresholds_of_a_run_are_told_as_plain_numbers():
-    with pytest.raises(ValueError, match=r"got 0\.5 and 5$"):
-        learner().run(lambda x: 0.0, 1, progressbar=False, until=(0.5, 5))
-
-
 def test_a_run_without_anything_to_stop_by_is_refused_before_anything_is_measured():
     gpm = pma.ard_gp([[0.0], [0.5], [1.0]], [0.0, 1.0, 0.5], bounds=[(0, 1)])
     random = pma.Learner(gpm, "function", bounds=[(0, 1)], criterion="random")
@@ -478,24 +434,3 @@ def test_a_run_without_anything_to_stop_by_is_refused_before_anything_is_measure
 def test_bad_thresholds_of_a_run_are_told_before_anything_is_measured(until):
     with pytest.raises(ValueError, match="epsilon must be"):
         learner().run(lambda x: pytest.fail("measured"), 1, progressbar=False, until=until)
-
-
-def test_a_bar_shows_how_many_draws_have_paths(monkeypatch):
-    shown = []
-
-    @contextmanager
-    def bar(what, total, enabled):
-        shown.append([enabled, total, 0])
-
-        def advance(steps=1):
-            shown[-1][2] += steps
-
-        yield advance
-
-    monkeypatch.setattr("pymc_active.learner.optimum.progress", bar)
-    active = learner()
-    active.optimum(8)
-    active.stop(1e6, progressbar=False)
-    assert shown[0] == [True, 8, 8]
-    assert [enabled for enabled, _, _ in shown[1:]] == [False] * (len(shown) - 1)
-    assert len(shown) > 1

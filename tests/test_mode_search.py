@@ -81,16 +81,6 @@ def test_a_scan_is_the_posterior_at_each_period_and_place(expression):
         assert_allclose(scan(posterior, theta, leaf, grid, 0.3), expected, rtol=1e-10)
 
 
-def test_rough_functions_of_a_circle_are_found():
-    # With PER alone for a wave that grows, the best modes have lengthscales two to three prior sds short.
-    x = np.linspace(0, 10, 35)[:, None]
-    y = np.sin(2 * np.pi * x[:, 0] / 2.7) * (1 + 0.2 * x[:, 0]) + 0.03 * np.random.default_rng(6).normal(size=35)
-    gpm = pma.composite_gp(x, y, "PER", bounds=[(0, 10)])
-    evidences = [pma.fit_laplace(gpm, random_seed=seed, progressbar=False).evidence.value for seed in range(4)]
-    # All other scans end at -41.6; the best known is near -10.
-    assert np.max(evidences) > -15
-
-
 def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_data():
     posterior = composite("PER").posterior()
     grid = hidden_grid(posterior, hidden_leaves(posterior)[0])
@@ -98,14 +88,6 @@ def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_
     assert np.diff(cycles).max() < 0.34
     assert cycles[0] < 2
     assert cycles[-1] > 20
-
-
-@UNSCALED
-def test_a_wide_prior_does_not_make_the_grid_coarse():
-    x = np.random.default_rng(3).uniform(0, 40, 60)[:, None]
-    gpm = pma.composite_gp(x, x[:, 0], "PER", x_scale=(0.0, 1.0), priors={"log_period_PER": pm.Normal.dist(0.4, 2.0)})
-    grid = hidden_grid(gpm.posterior(), hidden_leaves(gpm.posterior())[0])
-    assert np.diff(np.ptp(x) / np.exp(grid)).max() < 0.34
 
 
 @UNSCALED
@@ -126,19 +108,6 @@ def test_shorter_periods_than_the_mean_distance_are_scanned_where_uneven_distanc
     assert_allclose(shortest["even"], 1 / 12, rtol=0.02)
     # As far as 400 of them lie close enough, beyond the prior's 2.5 sds.
     assert 0.1 * np.exp(-5 * 0.5**0.5) < shortest["uneven"] < 0.1 * np.exp(-2.5 * 0.5**0.5)
-
-
-def test_points_on_a_lattice_tell_no_period_below_two_of_its_steps():
-    """Gaps in it change nothing; points beside it do."""
-
-    def shortest(jitter):
-        rng = np.random.default_rng(1)
-        x = np.sort(rng.choice(100, 30, replace=False) + jitter * rng.uniform(-1, 1, 30))[:, None]
-        posterior = pma.composite_gp(x, x[:, 0], "PER", bounds=[(0, 100)]).posterior()
-        return 100 * np.exp(hidden_grid(posterior, hidden_leaves(posterior)[0])[-1])
-
-    assert_allclose(shortest(0.0), 2.0, rtol=0.02)
-    assert shortest(0.15) < 1.0
 
 
 @pytest.mark.parametrize(
@@ -219,22 +188,6 @@ def test_a_model_of_the_users_own_has_no_tree_of_kernels():
 # Following modes.
 
 
-def test_following_costs_few_evaluations(fits):
-    """Three warm modes and one fresh start, not a new search."""
-    for old in fits.values():
-        again = fit(old.gpm, start=old, n_restarts=1)
-        assert again.log_posterior > old.log_posterior - LOST
-        assert again.diagnostics["n_starts"] <= 4
-        # Of eight starts.
-        assert again.diagnostics["n_evaluations"] < old.diagnostics["n_evaluations"] / 2
-
-
-def test_one_fresh_start_changes_with_the_seed(fits):
-    old = fits["SE + PER"]
-    counts = {fit(old.gpm, start=old, n_restarts=1, random_seed=s).diagnostics["n_evaluations"] for s in range(4)}
-    assert len(counts) > 1
-
-
 def test_a_new_point_is_followed(fits):
     """From the modes for 29 points, one fresh start finds what a full search finds for 30."""
     x, y = seasonal()
@@ -306,12 +259,6 @@ def test_a_child_is_at_least_as_probable_as_what_it_starts_from(fits):
     assert_allclose(child.constrained_point["period_PER"], PERIOD, rtol=0.03)
     mixed = fit(composite("SE + PER + RQ"), start=[fits["SE"], child.point], n_restarts=0)
     assert mixed.log_posterior > child.log_posterior - LOST
-
-
-def test_a_fit_of_something_else_is_refused(fits):
-    gpm = pma.embedding_gp(*seasonal(), n_components=1)
-    with pytest.raises(ValueError, match="start must be points or fits of this model"):
-        fit(gpm, start=fits["SE"])
 
 
 # Exchangeable terms.
@@ -452,17 +399,6 @@ def test_modes_of_equal_height_at_different_places_are_two():
     assert distinct(found, 0.01) == found[:1]
 
 
-def test_starts_alone_are_all_followed():
-    """The best start is the last of five."""
-    gpm = composite("SE + PER")
-    good = fit(gpm, n_restarts=12)
-    poor = [{name: value + shift for name, value in good.point.items()} for shift in (1.5, -1.5, 2.0, -2.0)]
-    poor = [start for start in poor if fit(gpm, start=start, n_restarts=0).log_posterior < good.log_posterior - 1]
-    assert len(poor) >= 3
-    again = fit(gpm, start=[*poor, good.point], n_restarts=0)
-    assert again.log_posterior > good.log_posterior - LOST
-
-
 def test_following_the_modes_of_few_data_keeps_their_evidence():
     """On the average over data: more of it than the best three modes have."""
     searched = [fit(composite("PER", seasonal(10, seed)), n_restarts=20, random_seed=0) for seed in (1, 2, 4)]
@@ -513,16 +449,6 @@ def test_a_model_that_cannot_be_fitted_is_named(parallel):
         pytest.raises(ValueError, match=r"^loud: the log posterior is not finite at any start"),
     ):
         fit_laplace_models(impossible, n_restarts=2, random_seed=0, executor=pool if parallel else None)
-
-
-def test_starts_that_are_none_are_refused():
-    with pytest.raises(ValueError, match="nothing to search from: give a start or n_restarts"):
-        fit(composite("SE + PER"), n_restarts=0)
-    for wrong in (-1, 1.5):
-        with pytest.raises(ValueError, match=rf"n_restarts must be a whole number.*; got {wrong}"):
-            fit(composite("SE + PER"), n_restarts=wrong)
-    with pytest.raises(TypeError, match="start must be a point, a fit, or a list of these; got 'SE'"):
-        fit(composite("SE + PER"), start="SE")
 
 
 def test_doubtful_fits_are_warned_of_once_by_name():

@@ -2,7 +2,6 @@
 
 import warnings
 from copy import copy
-from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -15,7 +14,6 @@ from users import users_gp
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.laplace import fit_laplace_models
-from pymc_active.laplace.modes import task
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.predictions.predict import imagined, posterior_mean
 
@@ -56,21 +54,11 @@ def test_asking_finds_the_structure_that_the_data_come_from(learned):
     assert learned.fit.probability.sel(model="LIN + PER") > 0.9
 
 
-def test_a_list_of_models_is_labelled_by_their_expressions(learned):
-    assert list(learned.fit) == ["SE", "LIN", "PER", "LIN + PER"]
-
-
 def test_history_holds_a_distribution_over_the_models_for_every_fit(learned):
     history = learned.model_history
     assert history.dims == ("n_observations", "model")
     assert_array_equal(history.n_observations, np.arange(2, 21))
     assert_allclose(history.sum("model"), 1.0)
-
-
-def test_everything_told_is_in_every_model(learned):
-    for gpm in learned.models.values():
-        assert_array_equal(gpm.X, learned.X)
-        assert_array_equal(gpm.y, truth(learned.X))
 
 
 def test_datatree_holds_design_and_models_and_survives_a_file(learned, tmp_path):
@@ -111,23 +99,6 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
     batch = it.ask(4)
     assert len(np.unique(batch, axis=0)) == 4
     assert_array_equal(imagined(it.fit, batch).weights, before)
-
-
-@pytest.mark.parametrize(
-    "criterion",
-    [
-        partial(pma.active.bams, weights="tempered"),
-        partial(pma.active.bams, weights="uniform"),
-        partial(pma.active.bams, method="modes"),
-        "committee",
-        "uncertainty",
-        "random",
-    ],
-    ids=["tempered", "uniform", "modes", "committee", "uncertainty", "random"],
-)
-def test_every_criterion_asks_for_a_candidate(criterion):
-    x = learner(("SE", "PER"), criterion=criterion).ask()
-    assert (POOL == x).all(1).any()
 
 
 def test_several_models_together_learn_the_function_in_a_box():
@@ -250,14 +221,6 @@ def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
 
 
 @pytest.mark.filterwarnings(LEFT_OUT)
-def test_two_models_must_be_fitted():
-    it = Learner([*models(["SE"]), singular()], learn="model", pool=POOL)
-    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
-    with pytest.raises(ValueError, match="two models must have a fit, but these cannot be fitted: LIN"):
-        it.ask()
-
-
-@pytest.mark.filterwarnings(LEFT_OUT)
 def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
     it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
     it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
@@ -283,18 +246,6 @@ def test_candidates_far_beyond_the_data_that_scaled_the_inputs_are_warned_of(kin
         Learner(made("unit"), learn="model", **candidates)
     assert {warning.filename for warning in caught} == {__file__}
     Learner(made((0.0, 10.0)), learn="model", **candidates)
-
-
-def test_modes_that_are_not_finite_once_polished_are_no_modes(monkeypatch):
-    def broken(*args):
-        mode, expansion = settle(*args)
-        expansion.log_posterior = np.nan
-        return mode._replace(log_posterior=np.nan), expansion
-
-    settle = task._settle
-    monkeypatch.setattr(task, "_settle", broken)
-    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
-        fit_laplace_models({"LIN": models(["LIN"])[0]}, n_restarts=1)
 
 
 def test_a_model_of_no_weight_that_cannot_take_what_is_imagined_does_not_stop_the_others(learned):
@@ -334,19 +285,6 @@ def test_models_that_cannot_be_compared_are_refused():
     ):
         with pytest.raises(error, match=message):
             Learner(given, learn="model", pool=POOL)
-
-
-def test_settings_that_make_no_sense_are_refused():
-    single = models(["SE"])[0]
-    for make, error, message in (
-        (lambda: learner(learn="hyperparameters"), ValueError, "a single model"),
-        (lambda: learner(criterion="bammm"), ValueError, r"bams, .*committee"),
-        (lambda: Learner(single, criterion="bams", pool=POOL), ValueError, r"bams.*compares several"),
-        (lambda: Learner(single, pool=POOL).model_history, AttributeError, "is for learners of several models"),
-        (lambda: learner(prior={"SE": 1.0}), ValueError, "prior must have the keys"),
-    ):
-        with pytest.raises(error, match=message):
-            make()
 
 
 def test_prior_weights_count():

@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,9 +14,6 @@ from pytensor.compile.maker import FunctionMaker
 from users import GrowingNoise, users_gp
 
 import pymc_active as pma
-from pymc_active.posterior.array import ArrayPosterior
-from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.graph import GraphPosterior
 
 pytestmark = pytest.mark.slow
 
@@ -186,31 +182,6 @@ def test_builders_compile_nothing():
         gpm.X[0, 0] = 1.0
 
 
-def test_data_of_a_finished_pymc_model_compile_but_once():
-    """PyMC evaluates the length of each dimension once."""
-    gpm = pma.ard_gp(X, y)
-    assert gpm.model is gpm.model
-    use_everything(gpm, 9)
-    with compilations() as made:
-        use_everything(gpm, 14)
-        use_everything(gpm, 3)
-    assert made == []
-
-
-@pytest.mark.parametrize("route", ["builder", "by hand"])
-def test_a_posterior_takes_its_data_once(route, monkeypatch):
-    """Scaling and copying X is what costs time with many inputs."""
-    gpm = pma.ard_gp(X, y, x_scale="box") if route == "builder" else by_hand()
-    taken = []
-    kind = ArrayPosterior if route == "builder" else GraphPosterior
-    take = kind._set_data
-    monkeypatch.setattr(kind, "_set_data", lambda self, X, *rest: taken.append(len(X)) or take(self, X, *rest))
-    for n in (6, 9, 9):
-        gpm.set_data(X[:n], y[:n])
-        assert len(gpm.posterior().y) == n
-    assert taken == [6, 9, 9]
-
-
 def test_what_the_user_adds_to_the_pymc_model_counts_from_then_on():
     """A potential joins the density and its gradient, also of a model whose posterior was known without it."""
     gpm = pma.ard_gp(X, y)
@@ -292,16 +263,6 @@ def test_the_model_is_made_of_the_data_held_then():
         assert made.model.coords["obs"] == tuple(range(len(expected[1])))
 
 
-@pytest.mark.parametrize("mode", ["FAST_COMPILE", vm_mode()], ids=["name", "object"])
-def test_compile_arguments_compile_once(mode):
-    gpm = pma.ard_gp(X, y)
-    theta = np.zeros(gpm.n_parameters)
-    gpm.posterior({"mode": mode}).value_and_gradient(theta)
-    with compilations() as made:
-        gpm.posterior({"mode": mode}).value_and_gradient(theta)
-    assert made == []
-
-
 # Kernel expressions and the named priors.
 
 
@@ -331,11 +292,6 @@ def test_the_noise_priors_of_a_composite_gp(priors, mean, sd):
     center, scale = gpm.posterior().prior_scale()
     assert_allclose([center[at], scale[at]], [mean, sd], rtol=1e-12)
     assert_allclose(scale[gpm.labels.index("log_lengthscale_SE")], 1.0, rtol=1e-12)
-
-
-def test_an_unknown_name_of_priors_is_refused():
-    with pytest.raises(ValueError, match="priors must be one of toolbox, wide or a dict; got 'flat'"):
-        pma.composite_gp(X, y, "SE", priors="flat")
 
 
 def test_a_line_is_expected_to_vary_as_much_as_other_terms():
@@ -602,11 +558,6 @@ def test_from_marginal_refuses_a_gp_of_another_model():
         pma.from_marginal(gp, model=other)
 
 
-def test_from_marginal_needs_a_marginal_gp():
-    with pytest.raises(TypeError, match=r"must be a pm\.gp\.Marginal; got Latent"):
-        pma.from_marginal(pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0)), "y")
-
-
 def test_from_marginal_needs_a_likelihood():
     with pm.Model() as model:
         gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(2, ls=pm.LogNormal("ls", 0, 1)))
@@ -680,12 +631,6 @@ def test_missing_outputs_are_named():
             gp.marginal_likelihood("y", X=np.arange(3.0)[:, None], y=y, sigma=0.1)
         with pytest.raises(ValueError, match="has missing values, which PyMC imputes: leave these rows out"):
             pma.from_marginal(gp, name, model=model)
-
-
-def test_a_pymc_model_is_no_gp_model():
-    gpm = users_gp(np.zeros((3, 1)), np.arange(3.0), lambda: pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 1)))
-    with pytest.raises(TypeError, match=r"model must be a GPModel, as from_marginal makes it .*bald_from_trace"):
-        pma.predict(gpm.model.initial_point(), gpm.X, model=gpm.model)
 
 
 def test_from_marginal_needs_free_continuous_parameters():
@@ -860,21 +805,6 @@ def test_the_model_of_a_diagonal_embedding_is_that_of_ard():
             assert_allclose(p, q, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (("ExpQuad", R, 3), TypeError, "base must be a PyMC covariance"),
-        ((MATERN, R[0], 3), ValueError, r"R must be a matrix of shape \(d, 3\); got 1 dimension"),
-        ((MATERN, R.T, 3), ValueError, "Transpose it if rows are inputs"),
-        ((MATERN, R, 4), ValueError, r"R must have shape \(2, 4\)"),
-        ((MATERN, R[:1], 3), ValueError, r"R must have shape \(2, 3\)"),
-    ],
-)
-def test_a_malformed_embedding_is_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
-        pma.cov.Embedding(*arguments)
-
-
 def test_a_distribution_for_several_base_kernels_is_one_for_each():
     """In the PyMC model too, which PyTensor would otherwise take for a single random variable."""
     gpm = pma.composite_gp(X, y, "SE + SE", priors={"log_lengthscale": pm.Normal.dist(-2.0, 1.0)})
@@ -892,12 +822,6 @@ def test_a_prior_of_what_no_base_kernel_has_is_refused(key):
         pma.composite_gp(X, y, "SE + PER", priors={key: 0.3})
     # Base kernels that are not in this expression may have priors all the same.
     assert pma.composite_gp(X, y, "SE", priors={"log_alpha_RQ": 0.3, "log_period": 0.1}).n_parameters == 4
-
-
-def test_priors_that_are_no_dict_are_refused():
-    for build in (pma.ard_gp, partial(pma.composite_gp, expression="SE")):
-        with pytest.raises(TypeError, match=r"priors must be a dict, name -> distribution or number; got \[1\]"):
-            build(X, y, priors=[1])
 
 
 def test_a_copy_of_a_users_own_model_has_data_of_its_own():

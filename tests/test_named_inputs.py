@@ -47,12 +47,6 @@ def test_a_data_array_is_read_by_the_coordinates_of_its_columns(fit):
     assert_allclose(pma.predict(fit, array).f_mean, pma.predict(fit, CANDIDATES).f_mean, rtol=1e-12)
 
 
-def test_numbered_columns_are_taken_by_their_numbers():
-    gpm = pma.ard_gp(X.set_axis([3, 17], axis=1), y)
-    gpm.set_data(X.set_axis([3, 17], axis=1)[[17, 3]], y)
-    assert_array_equal(gpm.X, X)
-
-
 def test_numbered_columns_are_the_same_as_text():
     table = pd.DataFrame([[0.1, 0.2], [0.3, 0.9], [0.5, 0.4]], columns=[850, 852])
     gpm = pma.ard_gp(table, [1.0, 2.0, 3.0])
@@ -83,16 +77,6 @@ def test_names_that_look_like_numbers_stay_distinct(inputs, columns):
     np.testing.assert_array_equal(gpm.X, [[0.1, 0.2], [0.3, 0.9]])
 
 
-def test_a_pool_is_read_by_the_numbers_that_name_the_inputs():
-    table = pd.DataFrame([[0.1, 0.2], [0.3, 0.9], [0.5, 0.4]], columns=[850, 900])
-    for names in ([900, 850], ["900", "850"]):
-        pool = table[[900, 850]].set_axis(names, axis=1)
-        active = pma.Learner(pma.ard_gp(table, [1.0, 2.0, 3.0]), pool=pool, criterion="random")
-        np.testing.assert_array_equal(active._ledger.candidates.X, table)
-        active.tell(pd.DataFrame([[0.2, 0.7]], columns=[850, 900]), 1.0)
-        np.testing.assert_array_equal(active.X[-1], [0.2, 0.7])
-
-
 def test_columns_of_several_levels_are_named_by_text():
     columns = pd.MultiIndex.from_tuples([("heat", "C"), ("time", "h")])
     table = pd.DataFrame([[0.1, 0.2], [0.3, 0.9], [0.5, 0.4]], columns=columns)
@@ -103,12 +87,6 @@ def test_columns_of_several_levels_are_named_by_text():
     np.testing.assert_array_equal(gpm.X, table)
     with pytest.raises(ValueError, match="columns, in any order"):
         gpm.set_data(table.set_axis(["heat", "time"], axis=1), [1.0, 2.0, 3.0])
-
-
-def test_new_data_may_have_their_columns_in_another_order(fit):
-    gpm = pma.ard_gp(X, y)
-    gpm.set_data(SWAPPED, np.arange(6))
-    assert_array_equal(gpm.X, CANDIDATES)
 
 
 def test_a_users_own_model_knows_its_inputs_by_the_models_coordinates():
@@ -161,12 +139,6 @@ def test_a_box_may_be_a_dict_by_the_names_of_the_inputs():
     assert asked["acid"].between(2, 3).all()
     with pytest.raises(ValueError, match="bounds by name must have the inputs heat, acid; got acid"):
         pma.ard_gp(X, y, bounds={"acid": (2, 3)})
-
-
-def test_all_inputs_that_never_change_are_named():
-    bounds = {"heat": (0, 1), "acid": (2, 2), "salt": (5, 5)}
-    with pytest.raises(ValueError, match=r"those of acid are \(2, 2\)\. .* leave acid, salt out of X and of bounds"):
-        pma.Learner(None, bounds=bounds)
 
 
 def test_a_box_with_names_asks_by_name(tmp_path):
@@ -257,12 +229,6 @@ def test_a_dict_by_input_is_a_point(as_dict):
         learner.tell({"heatt": 0.5, "acid": 0.5}, 1.0)
     learner.tell({"heat": [0.5, 0.6], "acid": [0.5, 0.6]}, [1.0, 2.0])
     assert_array_equal(learner.X[-2:], [[0.5, 0.5], [0.6, 0.6]])
-
-
-def test_a_dict_names_the_inputs_of_a_run_without_data():
-    learner = pma.Learner(None, bounds=BOUNDS, random_seed=1)
-    learner.tell({"heat": 0.5, "acid": 0.4}, 1.0)
-    assert learner._ledger.inputs == ["heat", "acid"]
 
 
 def test_an_array_of_whole_numbers_is_asked_for_as_such(tmp_path):

@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -126,15 +125,6 @@ def test_data_outside_the_box_are_left_out():
     assert line(pma.plots.plot(optimum(3))[0, 1], "data off the line").shape[1] < 8
 
 
-def test_many_inputs_take_several_rows_of_the_figure():
-    axes = pma.plots.plot(optimum(5, n_optima=2), n_points=5)
-    assert axes.shape == (2, 5)
-    figure = axes[0, 0].figure
-    assert len(figure.axes) == 10
-    assert [ax.get_subplotspec().rowspan.start for ax in axes.ravel()] == [0, 0, 0, 0, 2, 1, 1, 1, 1, 3]
-    assert [ax.get_xlabel() for ax in axes[1]] == [f"input {d}" for d in range(5)]
-
-
 # Two inputs.
 
 
@@ -199,12 +189,6 @@ def test_the_recommended_row_is_shown_even_if_no_path_prefers_it():
     assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in axes[0].patches)
 
 
-def test_rows_have_the_labels_of_the_data_frame():
-    found = of_pool()
-    names = [text.get_text() for text in pma.plots.plot(found)[0, 0].get_yticklabels()]
-    assert found.x.index[0] in names
-
-
 def test_measured_rows_of_a_pool_show_their_data():
     found = of_pool()
     right = pma.plots.plot(found, n_candidates=30)[0, 1]
@@ -217,32 +201,3 @@ def test_measured_rows_of_a_pool_show_their_data():
 
 
 # Names, axes, and what is refused.
-
-
-def test_axes_that_are_given_are_used():
-    _, given = plt.subplots(2, 3)
-    assert (pma.plots.plot(optimum(3), axes=given) == given).all()
-    _, ax = plt.subplots()
-    assert pma.plots.plot(optimum(2), axes=ax, n_points=5)[0, 0] is ax
-    _, pair = plt.subplots(1, 2)
-    assert (pma.plots.plot(of_pool(), axes=pair)[0] == pair).all()
-    with pytest.raises(ValueError, match=r"needs 2 Axes, shape \(2, 1\); got 1"):
-        pma.plots.plot(optimum(1), axes=ax)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"n_candidates": 0}, "n_candidates must be a positive whole number; got 0"),
-        ({"n_points": 1}, "n_points must be a whole number from 2; got 1"),
-    ],
-)
-def test_wrong_arguments_are_refused_before_anything_is_drawn(keywords, message):
-    with pytest.raises(ValueError, match=message):
-        plots.plot_optimum(optimum(1), **keywords)
-    assert not plt.get_fignums()
-
-
-def test_another_object_is_refused():
-    with pytest.raises(TypeError, match=r"takes what learner.optimum\(\) returns; got ndarray"):
-        plots.plot_optimum(np.zeros(3))

@@ -10,7 +10,6 @@ import xarray as xr
 from scipy.stats import multivariate_normal, yeojohnson
 
 import pymc_active as pma
-from pymc_active import plots
 from pymc_active.particles.power_map import _far_from_others, output_map_advice
 from pymc_active.structure import fitted_kernels, kernel_search
 from pymc_active.support.scaling import penalties
@@ -261,20 +260,6 @@ def test_the_gain_of_a_logarithm_is_that_of_two_searches(multiplied):
 
 
 @pytest.mark.slow
-def test_a_search_of_logarithms_is_told_and_shown_as_one(multiplied):
-    assert repr(multiplied).startswith("<StructureSearch: outputs the logarithm of y, ")
-    words = pma.decompose(multiplied, y_unit="kg")
-    assert words.fit is multiplied.logarithm.best
-    assert re.search(r"Noise: sd .* log y; ", str(words))
-    assert "kg" not in str(words)
-    assert "Of the logarithm of y" in str(words)
-    assert str(pma.decompose(multiplied.logarithm, y_unit="kg")) == str(words)
-    assert repr(multiplied.logarithm).startswith("<StructureSearch: outputs the logarithm of y; best ")
-    assert "Of the logarithm of y" not in str(pma.decompose(multiplied.best))
-    assert plots.plot(multiplied).get_title(loc="left") == "kernels for the logarithm of y"
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("error::pymc_active.DataWarning", "ignore::pymc_active.DoubtfulFitWarning")
 def test_doubtful_fits_without_noise_do_not_call_for_a_logarithm():
     """All good fits of y are nearly singular, and all sound ones are poor."""
@@ -318,26 +303,6 @@ def test_an_interrupt_while_logarithms_are_tried_keeps_the_search(monkeypatch):
         found = searched(ADDED + 5, bases=("LIN",), depth=1)
     assert list(found.fits) == ["LIN"]
     assert found.stopped == "interrupted"
-
-
-@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
-def test_an_interrupted_search_of_logarithms_keeps_both(monkeypatch):
-    fit_models = fitted_kernels.fit_laplace_models
-
-    def tired(models, start, **keywords):
-        # Only the second level starts from fits.
-        if start:
-            raise KeyboardInterrupt
-        return fit_models(models, start=start, **keywords)
-
-    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", tired)
-    # As with many points.
-    monkeypatch.setattr(kernel_search, "_SHORT", 10)
-    with pytest.warns(pma.DataWarning, match="the logarithm of y is .* more probable by RQ than y itself by RQ"):
-        found = searched(np.exp(ADDED), bases=("LIN",))
-    assert found.stopped == "1 kernel(s), since its logarithm is more probable"
-    assert found.logarithm.stopped == "interrupted"
-    assert np.isfinite(found.predict([[50.0]]).f_mean).all()
 
 
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")

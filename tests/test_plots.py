@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,11 +49,6 @@ def turned(fit, seed=3):
     return pma.fit_laplace(fit.gpm, point=point, optimize=False)
 
 
-def draws_trace(names, draws=50):
-    values = np.random.default_rng(5).lognormal(size=(2, draws))
-    return xr.DataTree.from_dict({"posterior": xr.Dataset({n: (("chain", "draw"), values) for n in names})})
-
-
 def line(ax, label):
     [found] = [artist for artist in ax.lines if artist.get_label() == label]
     return found.get_xdata(), found.get_ydata()
@@ -76,11 +70,6 @@ def test_missing_matplotlib_names_the_extra(curve_fit, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'pymc-active\[plots\]'"):
         pma.plots.plot(curve_fit)
-
-
-def test_all_lists_every_function():
-    functions = {name for name in vars(plots) if name.startswith("plot_")}
-    assert set(plots.__all__) == functions | {"plot"}
 
 
 @pytest.mark.parametrize("target", ["f", "y"])
@@ -136,29 +125,6 @@ def test_a_slice_is_along_the_input_that_matters_most(box):
         assert plots.plot(learner, input="a").get_xlabel() == "a"
 
 
-def test_a_slice_says_where_it_is(ard_fit, plane_fit):
-    acid, salt, noise = np.median(10 * X, axis=0)[1:]
-    title = plots.plot(ard_fit).get_title(loc="left").replace("\n", " ")
-    assert title == f"slice at acid = {acid:.3f}, salt = {salt:.3f}, noise = {noise:.3f}"
-    inputs = np.column_stack([X, X[:, 0] ** 2])
-    many = pma.fit_laplace(pma.ard_gp(inputs, Y), **QUICK)
-    assert plots.plot(many).get_title(loc="left") == "slice at the median of the data in the other inputs"
-    one = pma.fit_laplace(pma.ard_gp(X[:, :1], Y), **QUICK)
-    assert plots.plot(one).get_title(loc="left") == ""
-
-
-def test_a_slice_through_a_point(ard_fit):
-    at = [5.0, 1.0, 2.0, 3.0]
-    ax = plots.plot_predictions(ard_fit, input="acid", at=at, n_points=20)
-    x, mean = line(ax, "mean of f")
-    grid = np.tile(at, (20, 1))
-    grid[:, 1] = x
-    assert_array_equal(mean, pma.predict(ard_fit, grid).f_mean)
-    assert ax.get_title(loc="left").replace("\n", " ") == "slice at heat = 5, salt = 2, noise = 3"
-    with pytest.raises(ValueError, match="at must have 4 columns"):
-        plots.plot_predictions(ard_fit, at=[1.0])
-
-
 def test_with_a_box_the_axis_is_the_box():
     """That of the model; a learner's own comes before it, and without any its candidates are shown as well."""
     start, bounds = X[:8, :1], [(-2, 3)]
@@ -172,15 +138,6 @@ def test_with_a_box_the_axis_is_the_box():
     low, high = plots.plot(pma.Learner(free, pool=[[0.0], [9.0]], **keywords)).get_xlim()
     assert low < start.min()
     assert 9 < high < 11
-
-
-def test_points_on_the_edge_of_the_box_are_drawn_whole():
-    gpm = pma.ard_gp([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5], bounds=[(0, 2)])
-    fit = pma.fit_laplace(gpm, **QUICK)
-    for limits, is_clipped in ((None, False), ((0.5, 2), True)):
-        ax = plots.plot_predictions(fit, highlight=[2], limits=limits)
-        [data] = [artist for artist in ax.lines if artist.get_label() == "data"]
-        assert [data.get_clip_on(), ax.collections[-1].get_clip_on()] == [is_clipped] * 2
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
@@ -309,29 +266,6 @@ def test_limits_points_and_axes_of_a_map():
     assert plots.plot_map(pma.ModelAverage({"smooth": fit, "rough": rough})).shape == (2,)
 
 
-def test_data_far_from_the_map_draw_no_warning(field_fit):
-    """A range without any contour of the mean."""
-    far = np.append(field_fit.y[1:], 1e4)
-    assert plots.plot_map(field_fit, X=field_fit.X, y=far).shape == (2,)
-
-
-@pytest.mark.parametrize("size", [(10.5, 4.3), (16, 9)])
-@pytest.mark.parametrize("columns", [["x (m)", "y (m)"], ["y (m)", "x (m)"]])
-def test_ticks_of_large_coordinates_are_whole_and_apart(size, columns):
-    start = CELLS.sample(9, random_state=1)
-    fit = pma.fit_laplace(pma.ard_gp(start[columns], lead(start), x_scale="box"), **QUICK)
-    for ax in plots.plot_map(fit):
-        ax.figure.canvas.draw()
-        for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-            every = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
-            ticks = [(at, text) for at, text in every if low <= at <= high]
-            assert len(ticks) >= 2
-            assert all(float(text.get_text()) == at for at, text in ticks)
-            boxes = [text.get_window_extent() for _, text in ticks]
-            assert not any(a.overlaps(b) for a, b in pairwise(boxes))
-            assert axis.get_offset_text().get_text() == ""
-
-
 def test_a_run_with_two_inputs_is_a_map_with_what_was_asked_and_what_failed():
     learner = field_learner()
     left, _ = plots.plot(learner)
@@ -420,25 +354,6 @@ def test_utility_of_many_inputs_is_a_ranking_unless_one_is_named(ard_fit):
     assert_array_equal(ax.lines[0].get_xdata(), np.sort(10 * X[:, 2]))
 
 
-def test_bad_utilities_say_what_to_do(ard_fit):
-    x = np.linspace(0, 1, 5)[:, None]
-    good = utility(np.arange(5))
-    cases = [
-        (lambda: plots.plot_utility(good, x[:3]), "one row for each of the 5 candidates; got 3"),
-        (lambda: plots.plot_utility(good, X[:5], input="heat"), "input must be one of 0, 1, 2, 3 or a position"),
-        (lambda: plots.plot_utility(good, x, picks=[5]), "rows from 0 to 4"),
-        (lambda: plots.plot_utility(good, x, picks=-1), "rows from 0 to 4"),
-        (lambda: plots.plot_utility(good, data=x), "pass the candidates as X"),
-        (lambda: plots.plot_utility(good.expand_dims("draw"), x), "one dimension, point; got draw, point"),
-        (lambda: plots.plot_utility(good, x, data=X), "data"),
-    ]
-    for call, message in cases:
-        with pytest.raises(ValueError, match=message):
-            call()
-    with pytest.raises(TypeError, match=r"such as pma.active.bald\(fit, X\), returns; got LaplaceFit"):
-        plots.plot_utility(ard_fit)
-
-
 def test_an_axes_that_is_given_is_used(curve_fit):
     for function in (plots.plot_predictions, plots.plot_relevance):
         _, ax = plt.subplots()
@@ -501,13 +416,6 @@ def test_one_component_is_drawn_against_y():
         plots.plot_embedding(fit, X=X)
 
 
-def test_other_points_in_the_plane(plane_fit):
-    new = RNG.uniform(-10, 10, size=(7, 4))
-    assert len(line(plots.plot_embedding(plane_fit, X=new), "points")[0]) == 7
-    coloured = plots.plot_embedding(plane_fit, X=new, y=np.arange(7.0), highlight=np.arange(7) > 4)
-    assert len(scattered(coloured, "asked").get_offsets()) == 2
-
-
 def test_relevance_of_an_embedding(plane_fit):
     """Norms of the columns of drawn embeddings; input 3 matters least."""
     _, median = line(plots.plot_relevance(plane_fit, draws=200, random_seed=4), "median and 89 % interval")
@@ -552,34 +460,6 @@ def test_relevance_over_wavelengths():
     assert ax.lines[0].get_linestyle() == "-"
     ax = plots.plot_relevance(fit, draws=50, labels=[f"sensor {i}" for i in range(30)])
     assert [text.get_text() for text in ax.get_xticklabels()][:2] == ["sensor 0", "sensor 2"]
-
-
-@pytest.mark.parametrize("layout", [None, "constrained"])
-def test_a_legend_is_inside_the_figure_and_below_titles(curve_fit, layout):
-    fig, ax = plt.subplots(layout=layout)
-    ax.set_title("title")
-    plots.plot_predictions(curve_fit, highlight=[0], ax=ax)
-    fig.draw_without_rendering()
-    legend, frame = ax.get_legend().get_window_extent(), ax.get_window_extent()
-    assert not ax.title.get_window_extent().overlaps(legend)
-    assert fig.bbox.y0 <= legend.y0
-    assert legend.y1 < (frame.y1 if layout is None else frame.y0)
-
-
-def test_numbers_at_a_right_angle_stay_in_the_frame(plane_fit):
-    # What the plane lacks: the complement of its rows.
-    missing = np.linalg.svd(plane_fit.point["R"])[2][2:]
-    ax = plots.plot_subspace_angles(plane_fit, missing, draws=50)
-    ax.figure.canvas.draw()
-    assert line(ax, "median and 89 % interval")[1].max() > 80
-    assert all(text.get_window_extent().y1 <= ax.bbox.y1 for text in ax.texts)
-
-
-def test_rounding_errors_of_an_angle_are_not_shown(plane_fit):
-    """In four dimensions a plane and a three-dimensional subspace have a line in common, at an angle of zero."""
-    rows = np.linalg.svd(plane_fit.point["R"])[2]
-    ax = plots.plot_subspace_angles(plane_fit, rows[:3], draws=50)
-    assert not any("e-" in text.get_text() for text in ax.texts)
 
 
 def place_of(ax, label):
@@ -629,12 +509,6 @@ def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
     assert (X[8, 0], Y[8]) not in drawn
     with pytest.raises(ValueError, match="data changed since this fit"):
         plots.plot_predictions(fit, trace=fit.to_datatree(5))
-
-
-@pytest.mark.parametrize("name", ["plot_embedding", "plot_predictions", "plot_relevance"])
-def test_wrong_objects_are_refused(name):
-    with pytest.raises(TypeError, match=f"{name} takes a fit of one model .*got GPModel"):
-        getattr(plots, name)(pma.ard_gp(X, Y))
 
 
 def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
@@ -718,19 +592,6 @@ def test_decomposition_shows_the_sum_its_components_and_the_rest(parts):
         plots.plot_decomposition(parts, axes=given[0])
 
 
-def test_components_of_several_inputs_are_points():
-    inputs = np.random.default_rng(1).uniform(size=(12, 2))
-    gpm = pma.composite_gp(
-        inputs, np.sin(6 * inputs) @ [1.0, 2.0], "SE[0] + SE[1]", x_scale="unit", y_scale="standardize"
-    )
-    result = decompose(pma.fit_laplace(gpm, **QUICK))
-    axes = plots.plot(result, input=1)
-    points = axes[1].lines[0]
-    assert_allclose(points.get_xdata(), np.sort(inputs[:, 1]))
-    assert points.get_linestyle() == "None"
-    assert axes[-1].get_xlabel() == "input 1"
-
-
 def model_table():
     evidence = np.array([-80.0, -30.0, -31.0, np.nan, -45.0])
     weight = np.exp(np.nan_to_num(evidence, nan=-np.inf) + 30)
@@ -786,17 +647,6 @@ def test_evidences_are_sorted_with_their_probabilities():
     assert len(plots.plot_evidence(model_table(), n=2).get_yticklabels()) == 2
 
 
-@pytest.mark.parametrize("below", [0.0, -0.3, -2.0, -7.0, -400.0])
-def test_an_axis_of_evidences_has_two_ticks_or_more(below):
-    table = xr.Dataset(
-        {"probability": ("model", [0.9, 0.1]), "log_evidence": ("model", [5.0, 5.0 + below])},
-        coords={"model": ["a", "b"]},
-    ).assign(doubtful=("model", [False, False]))
-    ax = plots.plot_evidence(table)
-    low, high = ax.get_xlim()
-    assert sum(low <= tick <= high for tick in ax.get_xticks()) >= 2
-
-
 def test_model_posterior_is_drawn_over_the_run():
     values = np.random.default_rng(0).dirichlet(np.ones(7), size=6)
     values[:3, 6] = np.nan
@@ -815,15 +665,6 @@ def test_model_posterior_is_drawn_over_the_run():
     named = set(ax.get_legend_handles_labels()[1])
     assert len(named) == 3
     assert worst not in named
-
-
-def test_the_first_model_posterior_of_a_run_counts_whole_observations():
-    history = xr.DataArray(
-        [[0.7, 0.3]], dims=("n_observations", "model"), coords={"n_observations": [6], "model": ["SE", "LIN"]}
-    )
-    ax = plots.plot_model_posterior(history)
-    low, high = ax.get_xlim()
-    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == [5, 6, 7]
 
 
 def test_a_relevance_is_drawn_as_it_is(ard_fit):
@@ -845,21 +686,6 @@ def test_sobol_indices_stand_beside_each_other(plane_fit):
     assert "50 % intervals" in ax.get_ylabel()
     with pytest.raises(ValueError, match="expected total and first"):
         plots.plot_sobol_indices(found.drop_vars("total"))
-
-
-def test_plot_names_the_function_for_other_tables(curve_fit, plane_fit, parts):
-    x = curve_fit.X
-    cases = [
-        (pma.predict(curve_fit, x), r"plot_predictions\(fit\)"),
-        (pma.subspace_angles(plane_fit, draws=10), r"plot_subspace_angles\(fit\)"),
-        (pma.active.bald(curve_fit, x), "plot_utility"),
-        (pma.active.model_posterior([curve_fit]), "plot_evidence"),
-        (parts.components, "the Decomposition itself"),
-        (curve_fit.gpm, "no picture of GPModel; plot takes .*DataTree.* and what relevance or sobol_indices returns"),
-    ]
-    for result, message in cases:
-        with pytest.raises(TypeError, match=message):
-            plots.plot(result)
 
 
 def test_components_are_drawn_along_their_own_inputs():
@@ -884,52 +710,3 @@ def test_components_are_drawn_along_their_own_inputs():
             assert all(set(artist.get_xdata()) <= {*values, 0, 1} for artist in ax.lines)
             low, high = ax.get_xlim()
             assert low < values.min() < values.max() < high
-
-
-def test_residuals_are_counted(parts):
-    ax = plots.plot_decomposition(parts)[-1]
-    inside = np.count_nonzero(np.abs(parts.components.residual) < -ax.patches[0].get_y())
-    title = ax.get_title(loc="left").replace("\n", " ")
-    assert title.startswith(f"Residuals, {inside} of 25 inside the band, where 89 % of the noise falls (sd ")
-
-
-def test_wrong_objects_of_kernel_plots_are_refused(parts):
-    for call, message in [
-        (lambda: plots.plot_decomposition(parts.fit), "takes the result of decompose; got LaplaceFit"),
-        (lambda: plots.plot_evidence({}), "takes what model_posterior returns; got dict"),
-        (lambda: plots.plot_model_posterior([0.5]), "xarray DataArray over n_observations and model; got list"),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            call()
-    history = xr.DataArray(np.ones((2, 1)), dims=("n_observations", "model"), coords={"model": ["SE"]})
-    for call, message in [
-        (lambda: plots.plot_decomposition(parts, input=1), "input must be one of time or a position; got 1"),
-        (lambda: plots.plot_evidence(model_table()[["log_evidence", "bic"]]), "got log_evidence, bic over model"),
-        (lambda: plots.plot_evidence(model_table().rename(model="d")), "n_parameters over d"),
-        (lambda: plots.plot_model_posterior(history.rename(model="kernel")), "dims n_observations and model"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
-def test_labels_of_loadings_increase():
-    X = np.random.default_rng(0).uniform(-1, 1, (12, 3))
-    fit = pma.fit_laplace(pma.embedding_gp(X, X.sum(1) + 0.1 * X[:, 0] ** 2, n_components=1), **QUICK)
-    with pytest.raises(ValueError, match="labels must be 3 increasing numbers"):
-        plots.plot_loadings(fit, labels=[3, 1, 2])
-
-
-def test_loadings_of_inputs_with_names():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.uniform(-1, 1, (12, 3)), columns=["heat", "acid", "time"])
-    gpm = pma.embedding_gp(frame, frame.sum(axis=1) + 0.3 * rng.normal(size=12), n_components=1)
-    ax = plots.plot_loadings(pma.fit_laplace(gpm, **QUICK), draws=10)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["heat", "acid", "time"]
-
-
-def test_long_names_of_inputs_leave_room_for_the_picture():
-    names = ["temperature of the reactor, in kelvin", "acid"]
-    X = pd.DataFrame(np.random.default_rng(0).random((12, 2)), columns=names)
-    fit = pma.fit_laplace(pma.ard_gp(X, np.sin(3 * X.acid), bounds=[(0, 1)] * 2), random_seed=1, progressbar=False)
-    axes = np.ravel(pma.plots.plot_relevance(fit))
-    assert [label.get_text() for label in axes[0].get_xticklabels()] == ["temperature of the reacto…", "acid"]

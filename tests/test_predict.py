@@ -1,8 +1,6 @@
 """``predict``: MAP, BBQ, MGP, mixtures over modes and draws, labels, and the places where V vanishes."""
 
-import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -126,11 +124,6 @@ def test_new_points_of_a_graph_may_be_symbolic(ard_fit):
     assert_allclose(values, pma.predict(ard_fit, points(ard_fit)[:4]).f_mean, rtol=1e-10)
 
 
-def test_points_of_a_graph_must_have_the_models_width(ard_fit):
-    with pytest.raises(ValueError, match="X_new must have 2 columns"):
-        pma.graphs.predictive(ard_fit.gpm, [[1.0, 2.0, 3.0]])
-
-
 def test_a_just_in_time_compiler_gives_the_same_numbers():
     """Numba, the one test of it: value, Hessian and predictions of a model of one input and one free parameter."""
     gpm = pma.ard_gp(X[:5, :1], y[:5], priors={"log_outputscale": 0.1, "log_noise": -1.3})
@@ -171,12 +164,6 @@ def test_rows_of_a_data_array_keep_their_labels(ard_fit):
     assert_array_equal(pma.predict(ard_fit, array).point, 10 + np.arange(len(NEW)))
     unlabelled = array.drop_vars("run")
     assert_array_equal(pma.predict(ard_fit, unlabelled).point, np.arange(len(NEW)))
-
-
-def test_lists_are_points(ard_fit):
-    got = pma.predict(ard_fit, points(ard_fit).tolist())
-    assert got.sizes == {"point": len(NEW)}
-    assert set(got.data_vars) == {"f_mean", "f_variance", "y_variance"}
 
 
 # Where the variance vanishes.
@@ -285,12 +272,6 @@ def test_a_mode_that_has_little_of_the_evidence_is_warned_of(make, recwarn):
     assert is_light == any("heaviest of" in str(w.message) for w in recwarn)
 
 
-def test_one_mode_is_its_own_mixture(ard_fit):
-    alone = pma.fit_laplace(ard_fit.gpm, point=ard_fit.point, optimize=False)
-    assert [mode.weight for mode in alone.modes] == [1.0]
-    xr.testing.assert_allclose(pma.predict(alone, NEW), pma.predict(alone, NEW, method="modes"), rtol=1e-12)
-
-
 def test_a_trace_is_an_exact_mixture(fit):
     """Every draw in turn, through the public expansion at a point; transforms included."""
     gpm, X_new = fit.gpm, points(fit)
@@ -340,11 +321,6 @@ def test_bad_arguments_are_refused(ard_fit, X_new, keywords, message):
         pma.predict(ard_fit, X_new, **keywords)
 
 
-def test_a_trace_needs_its_model(ard_fit):
-    with pytest.raises(ValueError, match=r"predict needs the model of a trace: pass model=gpm"):
-        pma.predict(ard_fit.to_datatree(draws=2), NEW)
-
-
 def test_criteria_take_a_trace_with_its_model_and_an_ensemble(ard_fit):
     trace = ard_fit.to_datatree(draws=20, random_seed=1)
     moments = pma.predict(trace, NEW, model=ard_fit.gpm)
@@ -367,43 +343,6 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
         pma.predict(trace, NEW[:, :1], model=pma.ard_gp(X[:, :1], y))
 
 
-def test_what_is_no_trace_is_refused_by_whatever_reads_one(ard_fit):
-    gpm = ard_fit.gpm
-    draws = ard_fit.to_datatree(draws=2, random_seed=1)["posterior"].to_dataset()
-    reads = (
-        lambda trace: pma.predict(trace, NEW, model=gpm),
-        lambda trace: pma.draw_paths(trace, model=gpm, n_paths=2),
-        lambda trace: pma.active.pes(gpm, NEW, trace=trace),
-    )
-    for read in reads:
-        for trace, got in (
-            ("run.nc", r"got str: open the file first, xarray.open_datatree\(path\)"),
-            (Path("run.nc"), "got .*Path: open the file first"),
-            (xr.Dataset(), r"got Dataset: make it one by xarray.DataTree.from_dict\("),
-            (draws, "got Dataset"),
-        ):
-            with pytest.raises(TypeError, match=f'trace must be an xarray.DataTree with a group "posterior".*({got})'):
-                read(trace)
-    with pytest.raises(TypeError, match="got Dataset: make it one by"):
-        pma.active.expected_improvement(draws, NEW, model=gpm)
-
-
-def test_other_sources_are_refused():
-    with pytest.raises(TypeError, match=r"one or several fits.*DataTree; got int$"):
-        pma.predict(3, NEW)
-
-
-def test_what_has_a_fit_or_can_have_one_is_told_from_it(ard_fit):
-    gpm = pma.ard_gp(X, y)
-    for source, message in (
-        (gpm, "got GPModel: fit it first"),
-        (pma.active.Learner(gpm, pool=NEW), "got Learner: pass learner.fit"),
-        (pma.fit_probit(pma.probit_gp(X, y > 0)), "got ProbitFit, a classifier: it has fit.predict"),
-    ):
-        with pytest.raises(TypeError, match=message):
-            pma.predict(source, NEW)
-
-
 def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():
     """Predictions with the hyperparameters at the mode do not depend on the kind of prior that led there."""
     fixed = {"log_lengthscale": np.log(0.5), "log_outputscale": 0.0}
@@ -413,14 +352,3 @@ def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():
     assert_allclose(pma.predict(heavy, NEW, method="map").f_mean, pma.predict(same, NEW, method="map").f_mean)
     # Marginal variances exceed those with the noise known by what little the noise changes.
     assert (pma.predict(heavy, NEW).f_variance > pma.predict(heavy, NEW, method="map").f_variance).all()
-
-
-def test_blocks_change_nothing(monkeypatch):
-    X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
-    fit = pma.fit(pma.ard_gp(X[:10], np.sin(X[:10, 0])), random_seed=1, progressbar=False)
-    whole = pma.predict(fit, X, quantiles=(0.1, 0.9), y_new=X[:, 0])
-    monkeypatch.setattr(sys.modules["pymc_active.predictions.predict"], "_BLOCK", 2000)
-    in_blocks = pma.predict(fit, X, quantiles=(0.1, 0.9), y_new=X[:, 0])
-    xr.testing.assert_allclose(in_blocks, whole, rtol=1e-10)
-    assert in_blocks.attrs == whole.attrs
-    assert in_blocks.f_quantile.dims == ("quantile", "point")

@@ -300,13 +300,6 @@ def test_pymc_model_has_the_same_density():
     assert {"outputscale", "f"} <= names
 
 
-def test_names_and_shapes_of_what_is_shown(fit):
-    assert repr(fit.gp).startswith("<ProbitGP probit_gp(ExpQuad): data 12 points")
-    assert "doubtful" not in repr(fit)
-    assert fit.gp.parameter_names == ["log_lengthscale[0]", "log_lengthscale[1]", "log_outputscale", "mean_constant"]
-    assert set(fit.predict([[0.0, 0.0]]).data_vars) == {"probability", "f_mean", "f_variance"}
-
-
 def test_a_doubtful_fit_says_so(monkeypatch):
     """Slopes are never exactly zero."""
     monkeypatch.setattr("pymc_active.classification.fit._FLAT", 0.0)
@@ -375,18 +368,6 @@ def test_labels_and_lazy_pools(fit, pool):
     assert_allclose(bald_probit(fit, lazy).compute(), score, atol=1e-12)
 
 
-def test_asking_finds_a_threshold_with_few_labels():
-    """Where answers change from no to yes: ten questions instead of the grid's 81."""
-    X, grid = np.array([[-2.0], [2.0]]), np.linspace(-2, 2, 81)[:, None]
-    gp = pma.probit_gp(X, [False, True], priors={"log_outputscale": np.log(3.0)})
-    for _ in range(8):
-        fit = pma.fit_probit(gp, random_seed=1, progressbar=False)
-        x = grid[[int(bald_probit(fit, grid).argmax("point"))]]
-        gp.set_data(np.vstack([gp.X, x]), np.append(gp.labels, x[:, 0] > 0.62))
-    p = pma.fit_probit(gp, random_seed=1, progressbar=False).predict(grid).probability
-    assert abs(grid[int(np.argmax(p.to_numpy() > 0.5)), 0] - 0.62) < 0.25
-
-
 def test_quantiles_are_those_of_the_mixture(fit, pool):
     predicted = fit.predict(pool[:3], quantiles=(0.05, 0.5, 0.95))
     assert predicted.probability_quantile.dims == ("quantile", "point")
@@ -437,37 +418,6 @@ def test_labels_that_are_not_yes_or_no_are_refused(labels, error, message):
     with pytest.raises(error, match=message):
         gp.set_data(np.arange(3.0)[:, None], labels)
     assert_array_equal(gp.labels, [False, True, True])
-
-
-@pytest.mark.parametrize(
-    ("keywords", "error", "message"),
-    [
-        ({"kernel": "Cosine"}, ValueError, "unknown kernel .*; the known ones are ExpQuad"),
-        ({"mean": "linear"}, ValueError, "constant, zero"),
-        ({"priors": {"log_noise": 0.0}}, ValueError, "unknown parameters: log_noise"),
-        ({"priors": {"log_outputscale": pm.StudentT.dist(nu=3)}}, TypeError, "must be normal"),
-        ({"priors": {"log_outputscale": 0.0, "log_lengthscale": 0.0}}, ValueError, "nothing to fit"),
-        ({"x_scale": "log"}, ValueError, "x_scale"),
-    ],
-)
-def test_bad_models_are_refused(keywords, error, message):
-    with pytest.raises(error, match=message):
-        pma.probit_gp(*data(), **keywords)
-
-
-def test_bad_calls_are_refused(fit, pool):
-    for call, error, message in (
-        (lambda: pma.fit_probit("gp"), TypeError, "ProbitGP"),
-        (lambda: pma.fit_probit(fit.gp, n_restarts=-1), ValueError, "negative"),
-        (lambda: pma.fit_probit(fit.gp, approximation="vb"), ValueError, "ep, laplace"),
-        (lambda: pma.fit_probit(fit.gp, start={"a": 1}), ValueError, "needs exactly"),
-        (lambda: fit.predict(pool[:, :1]), ValueError, "2 columns"),
-        (lambda: bald_probit(fit.gp, pool), TypeError, "ProbitFit"),
-        (lambda: pma.sample(fit.gp), TypeError, "gpm must be a GPModel; got <ProbitGP.*pm.sample"),
-        (lambda: bald_probit(fit, pool, about="y"), ValueError, "'f' or 'hyperparameters'"),
-    ):
-        with pytest.raises(error, match=message):
-            call()
 
 
 # Scales.

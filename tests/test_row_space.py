@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
-from pymc_active.laplace.expansion import LARGEST_DENSE, Expansion, expand
+from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.full_space import FullSpace
@@ -251,13 +251,6 @@ def test_other_models_have_no_row_space():
 def huge():
     X, y = data(30, 2600)
     return fit(pma.embedding_gp(X, y, n_components=2, mean="constant", priors=KNOWN_NOISE), n_restarts=1)
-
-
-@pytest.mark.parametrize("name", ["hessian", "covariance"])
-def test_dense_matrices_of_too_many_parameters_are_refused(huge, name):
-    assert len(huge.labels) > LARGEST_DENSE
-    with pytest.raises(ValueError, match="dense matrices are limited to 5000 parameters; got 5203"):
-        getattr(huge, name)
 
 
 @pytest.mark.filterwarnings("ignore:the short MCMC chains accept fewer")

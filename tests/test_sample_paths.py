@@ -475,38 +475,6 @@ def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
     assert paths.maximize(BOUNDS)["x"].shape == (7, 2)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"n_features": 1}, "n_features must be at least 2"),
-        ({"draws": 1.5}, "draws must be a positive whole number"),
-        ({"bounds": [(1, 0), (0, 1)]}, "low < high"),
-        ({"bounds": [(0, 1)]}, "2 pairs"),
-        ({"fit": {"log_noise": 0.0}}, "log_lengthscale"),
-    ],
-)
-def test_bad_input_is_refused(yield_model, keywords, message):
-    _, _, gpm, point = yield_model
-    with pytest.raises(ValueError, match=message):
-        draw_paths(**{"fit": point, "model": gpm, **keywords})
-
-
-def test_bad_places_are_refused(yield_model):
-    _, _, gpm, point = yield_model
-    paths = draw_paths(point, model=gpm, n_paths=2, random_seed=1)
-    with pytest.raises(ValueError, match="2 pairs"):
-        paths.maximize([(0, 1)])
-    with pytest.raises(ValueError, match="2 columns"):
-        paths(np.zeros((3, 1)))
-    with pytest.raises(ValueError, match="2 columns"):
-        paths.maximize(np.zeros((3, 3)))
-    with pytest.raises(ValueError, match="a list of lists may hold bounds or the rows of a pool"):
-        paths.maximize([[0, 1], [2, 3]])
-    for nothing_or_both in ({}, {"bounds": BOUNDS, "pool": np.zeros((3, 2))}):
-        with pytest.raises(TypeError, match="pass one source of points: bounds="):
-            paths.maximize(**nothing_or_both)
-
-
 def test_rows_of_a_list_are_a_pool_by_name(yield_model):
     _, _, gpm, point = yield_model
     paths = draw_paths(point, model=gpm, n_paths=4, random_seed=1)

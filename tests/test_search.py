@@ -197,21 +197,6 @@ def test_keywords_reach_the_models_and_the_order_is_kept():
     assert found.best.gpm.model["log_noise"].owner.inputs[-1].data == 0.2
 
 
-def test_bad_candidates():
-    X, y = problem(3, 1, 10, 0)
-    for wrong in ((), (1, 1)):
-        with pytest.raises(ValueError, match="different numbers of components"):
-            pma.search.embedding_dimension(X, y, wrong)
-    with pytest.raises(TypeError, match=r"a sequence such as \(1, 2, 3\); got 2"):
-        pma.search.embedding_dimension(X, y, 2)
-    with pytest.raises(ValueError, match=r"n_components must be .* from 1 to 3; got 4"):
-        pma.search.embedding_dimension(X, y, (1, 4))
-    with pytest.raises(ValueError, match="remove R from priors"):
-        pma.search.embedding_dimension(X, y, (1,), priors={"R": np.ones((1, 3))})
-    with pytest.raises(ValueError, match="prior must hold 2 weights >= 0"):
-        pma.search.embedding_dimension(X, y, (1, 2), prior=[1])
-
-
 def test_a_poor_evidence_is_marked_and_warned_of_where_it_matters(monkeypatch):
     """One component is needed; whether there is a second one twelve points cannot say."""
     X, y = problem(3, 1, 12, 7)
@@ -235,15 +220,3 @@ def test_by_default_there_are_no_more_components_than_inputs():
     X, y = problem(2, 1, 12, 0)
     found = pma.search.embedding_dimension(X, y, prior=[1, 1e-6], random_seed=1, progressbar=False)
     assert list(found.fits) == [1, 2]
-
-
-def test_how_it_shows_itself(plane):
-    text = repr(plane)
-    assert text.startswith("<EmbeddingDimension: most probable 2 component(s), probability")
-    assert "log_evidence" in text
-    assert f"{float(plane.table.log_evidence[0]):.2f}" in text
-    assert "<table" in plane._repr_html_()
-    ax = pma.plots.plot(plane)
-    best = plane.table.n_components[int(np.argmax(plane.table.log_evidence.to_numpy()))].item()
-    assert ax.get_yticklabels()[0].get_text() == f"{best} component{'s' * (best > 1)}"
-    assert len(ax.get_yticklabels()) == 3

@@ -211,29 +211,6 @@ def test_several_models_and_a_seed(fit):
     assert found[0].identical(found[1])
 
 
-@pytest.mark.parametrize(
-    ("keywords", "match"),
-    [
-        ({"draws": 0}, "draws must be"),
-        ({"n_points": 1000}, "power of two"),
-        ({"bounds": [(0, 1)]}, "2 pairs"),
-        ({"bounds": [(0, 1)] * 2, "distribution": [norm(), norm()]}, "not both"),
-        ({"distribution": [norm()]}, "each of the 2 inputs; got 1"),
-        ({"distribution": np.ones((3, 3))}, "distribution must have 2 columns"),
-        ({"ci_prob": 2}, "ci_prob"),
-    ],
-)
-def test_bad_arguments_are_refused(fit, keywords, match):
-    with pytest.raises(ValueError, match=match):
-        pma.sobol_indices(fit, **keywords)
-
-
-def test_other_sources_are_refused(fit):
-    for source in (3, fit.gpm):
-        with pytest.raises(TypeError, match="takes a fit"):
-            pma.sobol_indices(source)
-
-
 def test_data_at_one_place_span_no_box():
     known = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0}
     fit = pma.fit(pma.ard_gp(np.full((3, 1), 0.1), [0.0, 0.1, -0.1], priors=known))

@@ -13,9 +13,9 @@ import pymc_active as pma
 from pymc_active.kernels import parse
 from pymc_active.kernels.expressions import base_kernels, is_redundant
 from pymc_active.laplace.several_models import fit_laplace_models
-from pymc_active.structure import fitted_kernels, growth
+from pymc_active.structure import fitted_kernels
 from pymc_active.structure import kernel_search as structure
-from pymc_active.structure.fitted_kernels import FittedKernels, _count
+from pymc_active.structure.fitted_kernels import _count
 
 RNG = np.random.default_rng(20261122)
 X = np.sort(RNG.uniform(0, 10, size=30))[:, None]
@@ -90,46 +90,6 @@ def test_the_table_holds_what_the_fits_say(found):
     assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))
 
 
-def test_a_wider_beam_expands_more_but_fits_no_kernel_twice(monkeypatch, found):
-    fitted = []
-
-    def spy(models, **keywords):
-        fitted.extend(parse(label) for label in models)
-        return fit_laplace_models(models, **keywords)
-
-    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", spy)
-    wide = search(bases=("LIN", "PER"), depth=2, beam=2)
-    assert len(fitted) == len(set(fitted)) == len(wide.fits)
-    assert {parse(label) for label in wide.fits} > {parse(label) for label in found.fits}
-    expanded = [{"LIN", "PER"} & set(map(str, result.table.parent.to_numpy())) for result in (found, wide)]
-    assert [len(labels) for labels in expanded] == [1, 2]
-
-
-def test_neighbours_are_ranked_and_the_best_of_them_searched_thoroughly(monkeypatch):
-    calls = []
-
-    def spy(models, **keywords):
-        calls.append((set(models), keywords["n_restarts"], set(keywords["start"])))
-        return fit_laplace_models(models, **keywords)
-
-    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", spy)
-    monkeypatch.setattr(fitted_kernels, "_SECOND", 4)
-    result = search(bases=("LIN", "PER"), depth=2, fit_keywords=THOROUGH)
-    # At last the constant kernel, and what is around the probable ones.
-    table, [first, ranked, confirmed, nothing, around, *last] = result.table, calls
-    by_parent = {parent: set(group) for parent, group in table.model.to_series().groupby(table.parent.to_series())}
-    [parent] = {"LIN", "PER"} & set(by_parent)
-    assert first == (by_parent[""] - {"C"}, 6, set())
-    assert nothing == ({"C"}, 6, set())
-    # The second level, which decides where the search goes, a little less hastily than the rest.
-    assert ranked == (by_parent[parent], 4, by_parent[parent])
-    assert around == (by_parent["LIN + PER"], 2, by_parent["LIN + PER"])
-    best = set(table.model[np.argsort(-(table.log_evidence + table.log_prior).data)[:3]].to_numpy())
-    assert confirmed == (confirmed[0] & by_parent[parent], 6, confirmed[0])
-    assert best <= first[0].union(confirmed[0], *(labels for labels, n_restarts, _ in last if n_restarts == 6))
-    assert str(result.best.gpm.expression) in first[0] | confirmed[0]
-
-
 @pytest.mark.parametrize("most", [30, 3])
 def test_the_average_weighs_the_probable_fits(monkeypatch, most):
     """Those within ten nats, or the best two; noise leaves many kernels possible."""
@@ -183,27 +143,6 @@ def test_a_budget_ends_the_search():
     result = search(bases=("LIN", "PER", "SE"), depth=4, budget=5)
     assert result.table.sizes["model"] == 5
     assert result.stopped == "budget of 5 kernels used up"
-
-
-def test_a_search_without_gain_stops():
-    x = np.linspace(0, 1, 15)[:, None]
-    y = 2 * x[:, 0] + 0.3 * np.random.default_rng(4).normal(size=15)
-    result = pma.search.compositional_kernel_search(x, y, bases=("LIN", "SE"), depth=3, **SETTINGS)
-    assert result.stopped.startswith("level 2 brought nothing better, then ")
-    assert str(result.best.gpm.expression) == "LIN"
-
-
-def test_the_end_of_a_search_has_a_limit(monkeypatch):
-    """What is left out is not fitted before smaller kernels are, and the result says so."""
-    monkeypatch.setattr(growth, "_NEIGHBOURS", 3)
-    fitted = FittedKernels(X, Y, {"x_scale": "unit", "y_scale": "standardize"}, QUICK, {}, 2)
-    begun = growth.Growth([parse("LIN + PER")], ("LIN", "PER"), 1, True, 1, 1, None, False, fitted)
-    begun.grow(1)
-    begun.grow_around()
-    assert begun.stopped == "depth 1 reached, then 3 around probable kernels, the limit"
-    models = fitted.table().model.to_numpy().tolist()
-    assert len(models) == 4
-    assert (models[0], set(models[1:3])) == ("LIN + PER", {"LIN", "PER"})
 
 
 def test_several_inputs_have_base_kernels_of_their_own():
@@ -319,18 +258,6 @@ def test_an_interrupt_keeps_what_was_fitted(monkeypatch):
     assert set(result.fits) == {"LIN", "SE"}
 
 
-def test_white_noise_is_a_constant():
-    """On average a constant is more probable than a line, and both may be noise that a short lengthscale explains."""
-    found = []
-    for seed in range(4):
-        y = np.random.default_rng(seed).normal(size=40)
-        keywords = {"bases": ("SE", "LIN"), "depth": 1, "random_seed": seed, "progressbar": False}
-        table = pma.search.compositional_kernel_search(np.linspace(0, 1, 40)[:, None], y, **keywords).table
-        found.append(table.probability.sel(model=["C", "LIN"]).to_numpy())
-    constant, line = np.mean(found, axis=0)
-    assert constant > line
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -360,25 +287,6 @@ def test_a_constant_mean_and_one_line_make_every_line(text):
     x = np.linspace(0, 1, 20)
     found = pma.search.compositional_kernel_search(x, 3 * x + 0.1 * RNG.normal(size=20), bases=("LIN",), **SETTINGS)
     assert "LIN + LIN" not in found.fits
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({"bases": ()}, "bases is empty"),
-        ({"bases": ("SE", "XX")}, "unknown kernel 'XX'"),
-        ({"beam": 1.5}, "beam must be a positive whole number"),
-        ({"budget": 0}, "budget must be a positive whole number"),
-        ({"priors": {"log_frequency": 0.0}}, "priors for unknown parameters: log_frequency"),
-        ({"priors": "narrow"}, "priors must be one of"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_fitted(monkeypatch, keywords, message):
-    monkeypatch.setattr(fitted_kernels, "fit_laplace_models", lambda *args, **kw: pytest.fail("fitted"))
-    with pytest.raises((TypeError, ValueError), match=message):
-        search(**keywords)
-    with pytest.raises(ValueError, match="y must be finite"):
-        pma.search.compositional_kernel_search(X, np.full(30, np.nan))
 
 
 def test_priors_reach_all_parameters_of_a_kind():

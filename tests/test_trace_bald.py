@@ -64,13 +64,6 @@ def test_large_means_are_nearly_normal():
     assert_allclose(outcomes.poisson(mean).kl, outcomes.normal(mean, np.sqrt(mean)).kl, atol=3e-5)
 
 
-def test_one_trial_is_bernoulli():
-    p = np.random.default_rng(1).beta(0.5, 0.5, size=(50, 4))
-    one, other = outcomes.binomial(np.ones_like(p), p), outcomes.bernoulli(p)
-    assert_allclose(one.kl, other.kl, atol=1e-12)
-    assert_allclose(one.chi_square, other.chi_square, atol=1e-12)
-
-
 def test_divergences_of_normals_are_the_difference_of_entropies():
     rng = np.random.default_rng(2)
     mu, sigma = rng.normal(size=(30, 5)), rng.lognormal(-2, 1, size=(30, 5))
@@ -218,13 +211,6 @@ def test_no_candidate_tells_more_than_which_draw_it_is():
     assert float(score.max()) <= np.log(200)
 
 
-def test_masked_candidates_are_refused(groups):
-    model, trace, _ = groups
-    masked = np.ma.array([1.0, 1e3], mask=[False, True])
-    with pytest.raises(ValueError, match=r"X_pool\['x'\] must be finite"):
-        bald_from_trace(trace, model, {"x": masked, "index": [0, 1]}, observed="y")
-
-
 def test_columns_and_groups_are_taken_by_name():
     coords = {"factor": ["u", "v"], "group": ["a", "b"]}
     with pm.Model(coords=coords) as model:
@@ -250,13 +236,6 @@ def test_columns_and_groups_are_taken_by_name():
     other = from_dict({"posterior": turned}, coords={**coords, "group": ["b", "a"]}, dims=named)
     by_group = [scores(frame.to_numpy(), one, (0, 1)) for one in (trace, other)]
     xr.testing.assert_allclose(*by_group)
-
-
-def test_draws_without_chains_are_refused(linear, pool):
-    model, trace, _ = linear
-    stacked = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().mean("chain")})
-    with pytest.raises(ValueError, match="must have draws over chain and draw"):
-        bald_from_trace(stacked, model, pool)
 
 
 def test_draws_are_taken_evenly_from_every_chain(linear, pool):
@@ -479,14 +458,6 @@ def test_information_near_the_number_of_draws_is_called_too_low():
 # Bad input.
 
 
-def test_marginal_gp_is_sent_to_its_own_criterion():
-    with pm.Model() as model:
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
-        gp.marginal_likelihood("y", X=pm.Data("X", np.ones((3, 1))), y=np.zeros(3), sigma=1.0)
-    with pytest.raises(TypeError, match=r"active\.bald with"):
-        bald_from_trace(trace_of(ls=np.ones(20)), model, [[1.0]])
-
-
 def test_latent_gp_is_refused():
     with pm.Model() as model:
         gp = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=1.0))
@@ -545,19 +516,3 @@ def test_bad_input_is_refused(groups, change, error, message):
     good = {"trace": trace, "model": model, "X_pool": {"x": [1.0], "index": [0]}, "observed": "y"}
     with pytest.raises(error, match=message):
         bald_from_trace(**good | change)
-
-
-def test_unknown_distributions_name_the_known_ones():
-    with pm.Model() as model:
-        x = pm.Data("x", np.ones(2))
-        pm.NegativeBinomial("y", mu=pm.Gamma("m", 2, 1) * x, alpha=1, observed=[1, 2])
-    with pytest.raises(TypeError, match="Bernoulli, Binomial, Normal, Poisson, StudentT"):
-        bald_from_trace(trace_of(m=np.ones(20)), model, [1.0])
-
-
-def test_parameters_outside_their_range_are_named():
-    with pm.Model() as model:
-        x = pm.Data("x", np.ones(2))
-        pm.Poisson("y", pm.Gamma("m", 2, 1) * x, observed=[1, 2])
-    with pytest.raises(ValueError, match=r"0 <= mu <= 1e15; at candidate 1 a draw has mu=-2"):
-        bald_from_trace(trace_of(m=np.full(20, 2.0)), model, [1.0, -1.0])
