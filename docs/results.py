@@ -223,7 +223,7 @@ def many_points():
     header += ["GiB, fit", "GiB, asks", "RMSE, NLL, 90 % interval"]
     return {
         "table": markdown(header, rows),
-        "max_points": (
+        "some": (
             f"With 500 of {some['n']:,} points a fit took {seconds(some, 'fit')} CPU seconds, and RMSE, NLL and "
             f"coverage of the 90 % interval were {quality(some)}; with all, see the table."
         ),

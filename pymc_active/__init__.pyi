@@ -31,6 +31,7 @@ from .particles import ParticleFit as ParticleFit
 from .particles import find_modes as find_modes
 from .particles import fit as fit
 from .particles import fit_smc as fit_smc
+from .particles import informative_rows as informative_rows
 from .paths import PosteriorPaths as PosteriorPaths
 from .paths import draw_paths as draw_paths
 from .predictions.ensembles import as_ensemble as as_ensemble

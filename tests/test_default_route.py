@@ -130,6 +130,7 @@ OF_FIT = {
 }
 OF_ONE_FIT = {
     "advise": lambda c: pma.advise(c.one),
+    "informative_rows": lambda c: pma.informative_rows(c.one.gpm, 3, random_seed=0),
     "find_modes": lambda c: pma.find_modes(c.one).log_posterior,
     "relevance": lambda c: pma.relevance(c.one, random_seed=0),
     "sobol_indices": lambda c: pma.sobol_indices(c.one, draws=8, n_points=64, random_seed=0),

@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 # What a file of a learner says that it is.
-KIND, VERSION = "pymc_active.active.Learner", 8
+KIND, VERSION = "pymc_active.active.Learner", 9
 GRID = np.linspace(-3, 3, 25)[:, None]
 START = GRID[[4, 12, 20]]
 WIDE = np.random.default_rng(5).uniform(-1, 1, (20, 9))
@@ -770,7 +770,7 @@ def test_other_files_are_refused(tmp_path):
 def test_an_older_version_says_how_to_read_its_data():
     """And they can be read so."""
     path = Path(__file__).parent / "reference" / "learner_1.nc"
-    with pytest.raises(ValueError, match=r"has version 1 .* knows version 8: .* xarray\.open_datatree"):
+    with pytest.raises(ValueError, match=r"has version 1 .* knows version 9: .* xarray\.open_datatree"):
         Learner.load(path)
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         assert_allclose(tree["observed_data"]["y"][3:], truth(tree["constant_data"]["X"][3:]))

@@ -109,12 +109,10 @@ def test_an_outlier_among_replicates_is_named_by_its_row():
         pma.fit(gpm, random_seed=0, progressbar=False)
 
 
-@pytest.mark.parametrize("max_points", [20])
-def test_rows_are_chosen_among_all(max_points):
-    with pytest.warns(UserWarning, match="of 50"):
-        fit = pma.fit(MODELS["ard"](), max_points=max_points, random_seed=0, progressbar=False)
-    assert len(fit.y) == max_points
-    assert fit.n_left_out == 30
+def test_rows_are_chosen_among_all():
+    rows = pma.informative_rows(MODELS["ard"](), 20, random_seed=0)
+    assert len(np.unique(rows)) == 20
+    assert rows.max() >= 40
 
 
 def test_few_measurements_or_few_replicates_stay_single():

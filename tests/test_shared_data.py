@@ -169,5 +169,5 @@ def test_approximate_gps_are_refused_with_a_way_out():
     with pm.Model() as model:
         gp = pm.gp.MarginalApprox(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
         gp.marginal_likelihood("y", X=X, Xu=X[::2], y=Y, sigma=0.1)
-    with pytest.raises(TypeError, match=r"pm.gp.Marginal; if there are many points, .*max_points"):
+    with pytest.raises(TypeError, match=r"pm.gp.Marginal; if there are many points, .*informative_rows"):
         pma.from_marginal(gp, "y", model=model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -39,8 +39,6 @@ class Fit(Summarized, ABC):
     gpm : GPModel
     X, y : ndarray, shapes (n, D) and (n,)
         The data of the fit, in the user's units, whatever the model holds now.
-    n_left_out : int
-        Points of the model that the fit does not use; see ``max_points`` of :func:`fit`.
     log_evidence, log_evidence_error : float
         log p(y) and its standard error, nats.
     diagnostics : dict
@@ -49,7 +47,6 @@ class Fit(Summarized, ABC):
 
     gpm: GPModel
     data: Data
-    n_left_out: int = field(default=0, kw_only=True)
 
     # The name of the group in files.
     kind: ClassVar[str]
@@ -215,7 +212,7 @@ class Fit(Summarized, ABC):
         groups = arviz_groups(self.gpm, self.posterior, thetas, rows[None], self.data, seed)
         attrs = self._plain_diagnostics()
         logs = {"log_evidence": self.log_evidence, "log_evidence_error": self.log_evidence_error}
-        groups["sample_stats"].attrs = attrs | logs | {"n_left_out": self.n_left_out}
+        groups["sample_stats"].attrs = attrs | logs
         return xr.DataTree.from_dict(groups | self._own_groups())
 
     def _parameters(self) -> list[pd.DataFrame]:
@@ -224,8 +221,7 @@ class Fit(Summarized, ABC):
         return [table] if len(table) else []
 
     def _data_shown(self) -> str:
-        more = f" of {len(self.y) + self.n_left_out}" if self.n_left_out else ""
-        return f"{len(self.y)}{more} points, {self.X.shape[1]} input(s)"
+        return f"{len(self.y)} points, {self.X.shape[1]} input(s)"
 
     def _plain_diagnostics(self) -> dict[str, Any]:
         """Diagnostics as attributes of a file."""

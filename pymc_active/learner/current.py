@@ -20,7 +20,6 @@ from pymc_active.learner.run import Run
 from pymc_active.learner.verification import PLACES
 from pymc_active.learner.weighted import expected
 from pymc_active.models.advice import warn_of_data
-from pymc_active.particles.choose import warn_of_points_left_out
 from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.model_average import ModelAverage
@@ -48,7 +47,7 @@ class Current:
         self.notes: dict[str, Any] = {}
         # Revisions of the files that the run has written or was loaded from, which saving may replace.
         self.revisions: set[str] = set()
-        # Warned of doubtful fits, of output maps, of points left out: once each a run.
+        # Warned of doubtful fits, of output maps: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
         self._success: Success | None = None
 
@@ -99,7 +98,7 @@ class Current:
         if is_first:
             warn_of_data(next(iter(self.run.subject.models.values())), is_asked=not self.run.n_start)
         if isinstance(fit, Fit):
-            warnings = (warn_of_points_left_out, warn_if_doubtful, _warn_of_output_map)
+            warnings = (warn_if_doubtful, _warn_of_output_map)
             self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
     def verified(self, progressbar: bool = False) -> Fit | ModelAverage:

@@ -116,10 +116,6 @@ class Learner(Summarized):
         again (``"sometimes"``); the first fit always. Where predictions of the candidates lose more than 0.1 nats a
         point, the longer run replaces the fit, with one warning, and each later fit is verified until one is good
         enough. Of several models, those with a probability above 0.05 are verified. See :attr:`verification`.
-    max_points : int, optional
-        Fit to so many points at most, as :func:`pymc_active.fit` does, with one warning. Of more points nine tenths of
-        this number are chosen; those told next are added until it is reached, then all are chosen from anew. For a
-        single model that is represented by draws.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. :meth:`save` keeps the seed.
 
@@ -165,11 +161,10 @@ class Learner(Summarized):
         executor: Executor | None = None,
         inference: Literal["auto", "smc", "laplace"] = "auto",
         verify: Literal["never", "sometimes"] | int = "never",
-        max_points: int | None = None,
         random_seed: int | np.random.Generator | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(gpm, learn, criterion, *where, *models, random_seed, max_points, X_target)
+        run = new_run(gpm, learn, criterion, *where, *models, random_seed, X_target)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:

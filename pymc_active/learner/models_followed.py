@@ -16,7 +16,6 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.track import Track
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.choose import check_max_points
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
@@ -46,18 +45,15 @@ class FollowedModels:
     tracks: Mapping[Any, Track]
     inference: str
     prior: Mapping[Any, float] | None = None
-    max_points: int | None = None
     probabilities: Mapping[int, xr.DataArray] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, models: Mapping[Any, GPModel], inference: str, *, prior: Prior = None, max_points: int | None = None
-    ) -> Self:
+    def of(cls, models: Mapping[Any, GPModel], inference: str, *, prior: Prior = None) -> Self:
         """Models without fits."""
         streams = {label: _stream(label) if len(models) > 1 else None for label in models}
-        tracks = {label: Track(gpm, inference, streams[label], max_points) for label, gpm in models.items()}
+        tracks = {label: Track(gpm, inference, streams[label]) for label, gpm in models.items()}
         prior = prior if prior is None or isinstance(prior, Mapping) else dict(zip(models, prior, strict=True))
-        return cls(tracks, inference, prior, max_points)
+        return cls(tracks, inference, prior)
 
     @property
     def are_several(self) -> bool:
@@ -146,7 +142,7 @@ class FollowedModels:
         if gpm.inputs != inputs and {*gpm.inputs} == {*inputs}:
             raise ValueError(f"a model must have its inputs in the order of the others, {inputs}; got {gpm.inputs}")
         check_distinct(self.models | {label: gpm})
-        track = Track(gpm, self.inference, _stream(label), self.max_points)
+        track = Track(gpm, self.inference, _stream(label))
         return replace(self, tracks={**self.tracks, label: track})
 
     def without_model(self, label: Any) -> Self:
@@ -250,12 +246,8 @@ def _check_model(gpm: Any) -> None:
     gpm.check_replaceable()
 
 
-def read_subject(gpm: Any, learn: str, prior: Prior, inference: str, max_points: int | None = None) -> FollowedModels:
+def read_subject(gpm: Any, learn: str, prior: Prior, inference: str) -> FollowedModels:
     """The models that a learner follows, checked against its goal."""
-    if max_points is not None:
-        check_max_points(max_points)
-        if not isinstance(gpm, GPModel) or inference == "laplace" or not gpm.shapes:
-            raise ValueError("max_points is for a single model with free parameters, and inference='auto' or 'smc'")
     if isinstance(gpm, GPModel):
         _check_model(gpm)
         if learn == "model":
@@ -264,7 +256,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, inference: str, max_points:
             raise ValueError("prior is for several models")
         if learn == "hyperparameters" and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
-        return FollowedModels.of({ONLY: gpm}, inference, max_points=max_points)
+        return FollowedModels.of({ONLY: gpm}, inference)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         expected = "a GPModel, a list or dict of them, a function that makes them, or None"
         raise TypeError(f"Learner takes {expected}; got {kind_of(gpm)}")

@@ -152,7 +152,7 @@ class Run:
 
 def new_run(
     gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, inference, verify, random_seed,
-    max_points=None, X_target=None,
+    X_target=None,
 ) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
     if learn not in GOALS:
@@ -164,11 +164,9 @@ def new_run(
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):
-        subject = read_subject(gpm, learn, prior, inference, max_points)
-    elif prior is not None or max_points is not None:
-        raise ValueError("prior and max_points are for models with data")
-    if max_points is not None and verify != "never":
-        raise ValueError("verify is for fits to all points: leave out max_points, or pass verify='never'")
+        subject = read_subject(gpm, learn, prior, inference)
+    elif prior is not None:
+        raise ValueError("prior is for models with data")
     if (pool is None) == (bounds is None):
         raise ValueError("a learner chooses from a pool or a box: pass either pool=X_pool or bounds=[(low, high), ...]")
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:

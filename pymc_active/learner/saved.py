@@ -29,7 +29,7 @@ from pymc_active.support.labels import read_label, read_table, write_label, writ
 from pymc_active.support.user_warnings import ActiveWarning, DoubtfulFitWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 # Fields of a run that go into the file as they are.
 _PLAIN = ("learn", "minimize", "repeat", "random_seed", "steps")
 # Deepest nesting of a user's notes, to detect a dict that contains itself.
@@ -86,12 +86,8 @@ def to_contents(run: Run, notes: dict[str, Any]) -> Contents:
         track = subject.tracks[label]
         if track.last is not None:
             groups[f"{track.last.kind}/{number}"] = track.last.to_dataset()
-        memory = {
-            "last_search": track.last_search,
-            "rows": None if track.rows is None else track.rows.tolist(),
-            "n_seen": track.n_seen,
-        }
-        models.append({"label": write_label(label), "description": gpm.description, **_recipe(gpm), **memory})
+        memory = {"label": write_label(label), "description": gpm.description, "last_search": track.last_search}
+        models.append(memory | _recipe(gpm))
     document = {
         **{name: getattr(run, name) for name in _PLAIN},
         "notes": notes,
@@ -154,7 +150,6 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
             inference=memory["inference"],
             verify=document["verify"],
             random_seed=int(document["random_seed"]),
-            max_points=memory.get("max_points"),
         )
     start, told, failed, pending = (_choices(groups[name]) for name in ("start", "design", "failures", "pending"))
     subject, ledger = run.subject, replace(run.ledger, start=start, told=told, failed=failed, pending=pending)
@@ -350,7 +345,7 @@ def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]
         for n, p in subject.probabilities.items()
     ]
-    return memory | {"max_points": subject.max_points, "prior": prior, "history": history}
+    return memory | {"prior": prior, "history": history}
 
 
 def _remembering(
@@ -359,17 +354,14 @@ def _remembering(
     """The models with their last fits; those of the user's ``own`` models are checked."""
     memory, tracks = document["memory"], {}
     for number, ((label, track), saved) in enumerate(zip(subject.tracks.items(), document["models"], strict=True)):
-        rows = None if saved["rows"] is None else np.array(saved["rows"], int)
-        track = replace(track, last_search=int(saved["last_search"]), n_seen=int(saved["n_seen"]), rows=rows)
         last: Fit | None = None
-        with track.holding_rows():
-            if (name := f"particles/{number}") in groups:
-                last = particles_from_dataset(track.gpm, groups[name], track.renew)
-            elif (name := f"modes/{number}") in groups:
-                last = fit_from_dataset(track.gpm, groups[name])
-            if last is not None and label in own:
-                _check_densities(last.log_densities, groups[name], label)
-        tracks[label] = replace(track, last=last)
+        if (name := f"particles/{number}") in groups:
+            last = particles_from_dataset(track.gpm, groups[name], track.renew)
+        elif (name := f"modes/{number}") in groups:
+            last = fit_from_dataset(track.gpm, groups[name])
+        if last is not None and label in own:
+            _check_densities(last.log_densities, groups[name], label)
+        tracks[label] = replace(track, last=last, last_search=int(saved["last_search"]))
     if not subject.are_several:
         return replace(subject, tracks=tracks)
     prior, probabilities = memory["prior"], {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -14,13 +13,10 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose
-from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.particle_fit import ParticleFit, default_particles, log_fresh
 
 # Points told between full mode searches of one model, or half as many as there were; in between its modes are followed.
 _SEARCH_EVERY = 15
-# Share of ``max_points`` that is chosen at a time: the points told next are added.
-_CHOSEN = 0.9
 # Particles of each of several models at most.
 _PARTICLES = 128
 # With fewer points several wide modes share the posterior, and a thorough search does not pay.
@@ -32,18 +28,14 @@ class Track:
     """A model, how to represent its posterior, and what its next fit needs of the last one.
 
     ``stream`` distinguishes the random numbers of several models, which have fewer particles each.
-    ``rows`` are the rows of the data that the last fit used, None for all, of ``n_seen`` points.
     """
 
     gpm: GPModel
     inference: str
     stream: int | None = None
-    max_points: int | None = None
     last: Fit | None = None
     # Number of points at the last full search of modes.
     last_search: int = -_SEARCH_EVERY
-    rows: np.ndarray | None = None
-    n_seen: int = 0
 
     @property
     def by_modes(self) -> bool:
@@ -60,21 +52,14 @@ class Track:
         rng = np.random.default_rng((seed, n, *own))
         if self.by_modes:
             return self._follow_modes(rng, anew, **how)
-        rows = self.rows
-        if self.max_points is not None and n > self.max_points:
-            rows = self._informative(self.max_points, rng)
-        after = replace(self, rows=rows, n_seen=n)
-        with after.holding_rows():
-            last = None if anew else cast("ParticleFit | None", self.last)
-            if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):
-                fit = last.follow(rng, **how)
-            else:
-                n_particles = default_particles(len(self.gpm.y))
-                if self.stream is not None and not anew:
-                    n_particles = min(n_particles, _PARTICLES)
-                log_fresh(self.gpm, "it is the first" if self.last is None else "the data changed, or it was asked for")
-                fit = self.renew(self.gpm, n_particles, rng, **how)
-        return replace(after, last=fit if rows is None else replace(fit, n_left_out=n - len(rows)))
+        last = None if anew else cast("ParticleFit | None", self.last)
+        if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):
+            return replace(self, last=last.follow(rng, **how))
+        n_particles = default_particles(n)
+        if self.stream is not None and not anew:
+            n_particles = min(n_particles, _PARTICLES)
+        log_fresh(self.gpm, "it is the first" if self.last is None else "the data changed, or it was asked for")
+        return replace(self, last=self.renew(self.gpm, n_particles, rng, **how))
 
     def of(self, gpm: GPModel) -> Track:
         """The same track with an equal model, such as the one that another process had a copy of."""
@@ -82,23 +67,12 @@ class Track:
 
     def anew(self) -> Track:
         """The track without its last fit, from which the next one would follow."""
-        return replace(self, last=None, last_search=-_SEARCH_EVERY, rows=None, n_seen=0)
+        return replace(self, last=None, last_search=-_SEARCH_EVERY)
 
     @property
     def renew(self) -> partial[ParticleFit]:
         """Makes a fresh fit, now and when an update does not suffice."""
         return partial(choose, method=self.inference)
-
-    def _informative(self, max_points: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of the last fit and those told since; if they are too many, informative ones with room for more."""
-        new = np.arange(self.n_seen, len(self.gpm.y))
-        if self.rows is not None and len(self.rows) + len(new) <= max_points:
-            return np.concatenate([self.rows, new])
-        return informative_rows(self.gpm, int(_CHOSEN * max_points), rng)
-
-    def holding_rows(self) -> AbstractContextManager:
-        """Context in which the model holds the data that the last fit was made to."""
-        return nullcontext() if self.rows is None else holding(self.gpm, self.gpm.data.rows(self.rows))
 
     def _follow_modes(self, rng: np.random.Generator, anew: bool, progressbar: bool = False, **how: Any) -> Track:
         """Follow the modes; every 15 points, or with few when there are half as many again, search them anew."""

@@ -65,8 +65,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     if isinstance(gp, pm.gp.MarginalApprox):
         raise TypeError(
             "gp is a pm.gp.MarginalApprox, which approximates the likelihood by inducing points. Write the same model "
-            "with pm.gp.Marginal; if there are many points, pymc_active.fit(gpm, max_points=...) fits to the most "
-            "informative of them"
+            "with pm.gp.Marginal; if there are many points, pymc_active.informative_rows(gpm, n) chooses some of them"
         )
     model = pm.Model.get_context(error_if_none=False) if model is None else model
     if not isinstance(model, pm.Model):

@@ -2,7 +2,8 @@
 
 from pymc_active.particles.choose import fit
 from pymc_active.particles.find_modes import find_modes
+from pymc_active.particles.informative import informative_rows
 from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.particles.smc import fit_smc
 
-__all__ = ["ParticleFit", "find_modes", "fit", "fit_smc"]
+__all__ = ["ParticleFit", "find_modes", "fit", "fit_smc", "informative_rows"]

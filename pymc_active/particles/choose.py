@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
-from pymc_active.particles.informative import holding, informative_rows
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.particle_fit import ParticleFit, default_particles
 from pymc_active.particles.power_map import output_map_advice
@@ -23,13 +22,10 @@ from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import check_executor
-from pymc_active.support.options import count
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
-    RunWarning,
     ignoring,
     warn_if,
-    warn_user,
 )
 
 METHODS = ("auto", "smc", "laplace")
@@ -47,8 +43,6 @@ _NARROW = 2
 _LAG, _UNSURE = 0.05, 0.5
 # Embeddings with many points lag a little, and are right.
 _LAG_OF_EMBEDDINGS = 1.0
-# The least that max_points may be.
-_FEWEST_POINTS = 10
 
 
 def fit(
@@ -56,7 +50,6 @@ def fit(
     *,
     method: Literal["auto", "smc", "laplace"] = "auto",
     n_particles: int | None = None,
-    max_points: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     executor: Executor | None = None,
@@ -81,10 +74,6 @@ def fit(
         and ``["reason"]`` say what was done.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`.
-    max_points : int, optional
-        Fit to so many of the data at most, at least 10, and predict given these alone: an exact fit to less data. One
-        after another, it takes the point at which the function is least known given those taken before, with
-        hyperparameters from a first fit to a few random points. The evidence is that of the points taken.
     executor : concurrent.futures.Executor, optional
         Runs mode searches, as in :func:`fit_laplace`.
 
@@ -96,7 +85,7 @@ def fit(
     Raises
     ------
     TypeError, ValueError
-        As :func:`fit_smc`, and for an unknown method or ``max_points`` below 10.
+        As :func:`fit_smc`, and for an unknown method.
 
     Warns
     -----
@@ -107,8 +96,6 @@ def fit(
         If data, scales and priors do not suit each other, as numbers in other units, an input over decades, codes for
         missing values, rows that came twice, a limit of detection; and if an :class:`OutputMap` makes y more probable
         by over 12 nats, as of values over orders of magnitude. :func:`advise` looks closer.
-    RunWarning
-        If there were more than ``max_points``; ``n_left_out`` of the fit counts the others.
 
     Examples
     --------
@@ -124,16 +111,6 @@ def fit(
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     check_executor(executor)
     rng = np.random.default_rng(random_seed)
-    if max_points is not None and check_max_points(max_points) < len(gpm.y):
-        some: dict[str, Any] = {"method": method, "n_particles": n_particles, "progressbar": progressbar}
-        some |= {"executor": executor, "compile_kwargs": compile_kwargs}
-        data = gpm.data.rows(informative_rows(gpm, max_points, rng))
-        # Its rows would be those of the points taken.
-        with holding(gpm, data):
-            found = fit(gpm, random_seed=rng, **some)
-        found = replace(found, n_left_out=len(gpm.y) - max_points)
-        warn_of_points_left_out(found)
-        return found
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
     warn_of_data(gpm)
@@ -145,23 +122,6 @@ def fit(
     warn_if_doubtful(found)
     warn_if(output_map_advice(found))
     return found
-
-
-def check_max_points(max_points: int) -> int:
-    """The same number; a ValueError if it is not a whole number from 10."""
-    return count("max_points", max_points, least=_FEWEST_POINTS)
-
-
-def warn_of_points_left_out(fit: Fit) -> bool:
-    """Warn if a fit does not use all data; whether it does not."""
-    used, left_out = len(fit.y), fit.n_left_out
-    if left_out:
-        warn_user(
-            f"the fit and its predictions use {used} of {used + left_out} points, those that tell most about the "
-            "function: with all points it would be more accurate (raise max_points)",
-            RunWarning,
-        )
-    return left_out > 0
 
 
 def choose(

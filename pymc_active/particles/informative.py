@@ -7,11 +7,13 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from pymc_active.inference.ensemble import Seed
 from pymc_active.laplace.fitting import fit_laplace
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.support.data import Data
+from pymc_active.support.options import count
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
 
@@ -26,11 +28,47 @@ def holding(gpm: GPModel, data: Data) -> Iterator[None]:
         gpm.set_data(*held)
 
 
-def informative_rows(gpm: GPModel, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """The ``n_rows`` rows of a model's data that :func:`by_variance` chooses, at the mode of a few random ones."""
-    data, posterior = gpm.data.copy(), gpm.posterior().of_each
-    some = rng.choice(len(data.y), min(n_rows, MANY), replace=False)
-    with holding(gpm, data.rows(some)), ignoring(DoubtfulFitWarning):
+def informative_rows(gpm: GPModel, n_rows: int, *, random_seed: Seed = None) -> np.ndarray:
+    """Rows of a model's data that tell most about the function: to fit to some of many points.
+
+    One after another, the point at which the function is least known given those taken before, with hyperparameters
+    from a first fit to a few random points. A model of these rows, ``ard_gp(X[rows], y[rows], bounds=bounds)``, is an
+    exact fit to less data: its intervals are wider than with all.
+
+    Parameters
+    ----------
+    gpm : GPModel
+        Its data stay as they are.
+    n_rows : int
+        How many rows.
+    random_seed : int or Generator, optional
+        For the first fit.
+
+    Returns
+    -------
+    ndarray of int, shape (n_rows,)
+        In the order in which they were taken; the first few tell most.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything but a GPModel, and for fewer than two rows or more than there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.sort(np.random.default_rng(0).uniform(0, 1, 200))
+    >>> rows = pma.informative_rows(pma.ard_gp(x[:, None], np.sin(9 * x), bounds=[(0, 1)]), 20, random_seed=1)
+    >>> len(np.unique(rows))
+    20
+    """
+    check_model(gpm, "informative_rows")
+    posterior, rng = gpm.posterior().of_each, np.random.default_rng(random_seed)
+    if not 2 <= count("n_rows", n_rows) <= len(posterior.y):
+        raise ValueError(f"n_rows must be from 2 to the number of points, {len(posterior.y)}; got {n_rows}")
+    some = rng.choice(len(posterior.y), min(n_rows, MANY), replace=False)
+    with holding(gpm, gpm.data.rows(some)), ignoring(DoubtfulFitWarning):
         mode = fit_laplace(gpm, optimize=bool(gpm.shapes), random_seed=rng, progressbar=False)
     gp = ConditionedGP(mode.best.full_posterior, mode.theta)
     return by_variance(gp, posterior.X, n_rows, posterior.known_variance)

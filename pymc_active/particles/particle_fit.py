@@ -221,7 +221,6 @@ class ParticleFit(Fit):
             },
             attrs={
                 "n_observations": len(self.y),
-                "n_left_out": self.n_left_out,
                 "diagnostics": json.dumps(self.diagnostics),
             },
         )
@@ -360,11 +359,11 @@ class ParticleFit(Fit):
         S, n = len(self.swarm.z), len(self.y)
         log_fresh(self.gpm, reason)
         n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
-        fresh = replace(self.renew(self.gpm, n_particles, rng, **how), n_left_out=self.n_left_out)
+        fresh = self.renew(self.gpm, n_particles, rng, **how)
         gap = self.swarm.log_evidence - fresh.swarm.log_evidence
         if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
             known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self
-            return replace(fresh.mixed(known, rng, "a fresh fit missed what was known"), n_left_out=self.n_left_out)
+            return fresh.mixed(known, rng, "a fresh fit missed what was known")
         return fresh
 
     def mixed(

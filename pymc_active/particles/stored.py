@@ -26,5 +26,4 @@ def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[...
         raise ValueError(f"the stored particles have {z.shape[1]} parameters, but the model has {n}")
     values: dict[str, Any] = {name: stored[name].to_numpy() for name in COLUMNS}
     values |= {name: float(stored[name]) for name in NUMBERS}
-    made, n_left_out = json.loads(stored.attrs["diagnostics"]), int(stored.attrs.get("n_left_out", 0))
-    return ParticleFit(gpm, data, Swarm(space, z, **values), made, renew, n_left_out=n_left_out)
+    return ParticleFit(gpm, data, Swarm(space, z, **values), json.loads(stored.attrs["diagnostics"]), renew)

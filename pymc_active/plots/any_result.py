@@ -115,9 +115,6 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     if "X" not in keywords:
         asked = learner.n_start + np.flatnonzero(learner.design().asked)
         keywords = {"highlight": asked, "number": True} | keywords
-        if isinstance(fit, Fit) and fit.n_left_out:
-            # Some points only, in another order.
-            keywords |= {"highlight": (fit.X[:, None] == learner.X[asked]).all(2).any(1), "number": False}
     # Points without an outcome.
     marks = {"pending": (learner.pending, _PENDING), "failed": (learner.failures, _FAILED)}
     if learner.learn == "maximum":
