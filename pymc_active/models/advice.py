@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_active.kernels.periodic import highest_frequency
 from pymc_active.models.blueprint import Blueprint
-from pymc_active.models.composite import Composite, known_periods
+from pymc_active.models.composite import CompositeGP, known_periods
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.scaling import penalties, spread
@@ -152,7 +152,7 @@ def _scale(model: GPModel) -> str | None:
 
 def _known_period(model: GPModel) -> str | None:
     """A known period that no part of the kernel has, or that the data cannot show."""
-    if not isinstance(model, Composite):
+    if not isinstance(model, CompositeGP):
         return None
     for k, periods in enumerate(known_periods(model.period, model.inputs)):
         label, wanted = name_of_input(model.inputs[k]), "PER" if model.n_inputs == 1 else f"PER[{k}]"

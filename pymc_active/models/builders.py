@@ -93,10 +93,10 @@ def ard_gp(
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    return _ARD(X, y, kernel, **common)
+    return ArdGP(X, y, kernel, **common)
 
 
-class _OneKernel(Blueprint):
+class OneKernelGP(Blueprint):
     """A stationary kernel with an output scale."""
 
     def __init__(self, X: Any, y: Any, kernel: str, **common: Any):
@@ -117,7 +117,9 @@ class _OneKernel(Blueprint):
         return (pt.exp(variables["log_outputscale"]) * self.y_map.scale) ** 2 * self.on_user_inputs(cov)
 
 
-class _ARD(_OneKernel):
+class ArdGP(OneKernelGP):
+    """One lengthscale for each input."""
+
     builder = "ard_gp"
 
     @property
@@ -201,10 +203,12 @@ def embedding_gp(
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    return _Embedding(X, y, kernel, n_components, prior_scale, **common)
+    return EmbeddingGP(X, y, kernel, n_components, prior_scale, **common)
 
 
-class _Embedding(_OneKernel):
+class EmbeddingGP(OneKernelGP):
+    """An isotropic kernel of a learned linear embedding."""
+
     builder = "embedding_gp"
 
     def __init__(self, X: Any, y: Any, kernel: str, n_components: Any, prior_scale: Any, **common: Any):

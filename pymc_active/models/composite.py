@@ -139,7 +139,7 @@ def composite_gp(
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    made = Composite(X, y, parse(expression), period=period, **common)
+    made = CompositeGP(X, y, parse(expression), period=period, **common)
     for k, periods in enumerate(known_periods(period, made.inputs)):
         if (n_parts := made.n_periodic(k)) != len(periods) > 1:
             parts = " + ".join(["PER" if made.n_inputs == 1 else f"PER[{k}]"] * len(periods))
@@ -150,7 +150,7 @@ def composite_gp(
     return made
 
 
-class Composite(Blueprint):
+class CompositeGP(Blueprint):
     """The model of a kernel expression."""
 
     builder = "composite_gp"
@@ -191,7 +191,7 @@ class Composite(Blueprint):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
         scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map, "y_sd": y_sd}
         scales |= {"mean": self.mean, "priors": priors, "period": self.period}
-        other = Composite(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
+        other = CompositeGP(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
         other.box, other.label = self.box, self.label
         return other
 

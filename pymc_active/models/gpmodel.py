@@ -48,10 +48,6 @@ class GPModel(Summarized, ABC):
     # How many outputs each column has that is the number of an output.
     levels: Mapping[int, int] = MappingProxyType({})
 
-    def __init_subclass__(cls):
-        # Messages about arguments name the class that users know.
-        cls.__name__ = "GPModel"
-
     @property
     @abstractmethod
     def description(self) -> str:

@@ -30,9 +30,6 @@ MANY = 200
 # Numbers of one array over several particles, at most: what fits into a cache. With more points than the second number
 # one particle at a time is as fast, and no differences of pairs of points are kept.
 _STACKED, _BATCHED = 60_000, 100
-# glibc takes memory for arrays from the system, and gives it back, at every use, but keeps up to the double of the
-# largest one ever freed, if below 32 MB: evaluations with hundreds of points take half the time.
-np.empty(31 * 2**20, np.uint8)
 
 
 class NoFiniteStartError(ActiveError, ValueError):

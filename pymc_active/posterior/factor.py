@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ LOG_2PI = float(np.log(2 * np.pi))
 # Pivots that small beside the entries of a matrix may be rounding errors: squared distances from inner products have
 # errors of many units in the last place. Batches are computed in another way: they accept all that single ones accept.
 _EPS_OF_BATCHES, _EPS = 0.9e3 * np.finfo(float).eps, 1e3 * np.finfo(float).eps
+# Rows of a matrix whose memory the system takes back at every use: 128 kB.
+_LARGE = 128
 # Smallest pivot, beside an entry, with which variances explained by way of L⁻¹ have errors below 1e-12.
 _WELL = 1e-8
 
@@ -61,6 +63,8 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tupl
     For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
     """
     smallest = len(G) * _EPS_OF_BATCHES * G[0, 0]
+    if len(G) > _LARGE:
+        _keep_freed_memory()
     with threads_for(len(G)):
         # The transposed view is in LAPACK's order, and the lower triangle its upper one.
         U, info = lapack.dpotrf(G.T, lower=0, clean=0, overwrite_a=1)
@@ -82,10 +86,22 @@ class Beside(NamedTuple):
     curvature: np.ndarray | float = 0.0
 
 
+@cache
+def _keep_freed_memory() -> None:
+    """Make the process keep freed memory for the next arrays: with hundreds of points, evaluations take half the time.
+
+    glibc otherwise gives memory of large arrays back to the system at every use. It keeps up to the double of the
+    largest array ever freed, if that is below 32 MB.
+    """
+    np.empty(31 * 2**20, np.uint8)
+
+
 class Factor:
     """G = L Lᵀ, alpha = G⁻¹ residual, and G⁻¹ on demand. Overwrites a C-contiguous G; or NotPositiveDefiniteError."""
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
+        if len(G) > _LARGE:
+            _keep_freed_memory()
         # G is symmetric, so its transposed view is G in LAPACK's order.
         self._size, self._smallest = G[0, 0], len(G) * _EPS * G[0, 0]
         with threads_for(len(G)):

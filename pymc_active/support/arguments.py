@@ -36,5 +36,7 @@ _INSTEAD = {
 
 def kind_of(value: Any) -> str:
     """The type of what was passed in place of a fit or a model, and what to do about it."""
-    name = type(value).__name__
+    names = [cls.__name__ for cls in type(value).__mro__]
+    # Of a subclass the name that users know.
+    name = next((name for name in names if name in _INSTEAD), names[0])
     return name + _INSTEAD.get(name, "")
