@@ -33,7 +33,7 @@ D, N, N_POOL, NOISE, HALF_WIDTH = 10, 50, 2000, 0.1, 1.7
 WARMUP, DRAWS, THINNING = 256, 128, 16
 N_TRUE = 1000
 ROW = f"{D} inputs, {N} points"
-METHODS = ("mgp", "modes", "draws", "cubature")
+METHODS = ("mgp", "modes", "draws")
 RIVALS = {"BoTorch, our priors": True, "BoTorch": False}
 
 

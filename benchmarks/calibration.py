@@ -2,8 +2,8 @@
 
 Hyperparameters are drawn from each model's default prior, inputs uniformly from [-1, 1] (for kernels with periods one
 input from [0, 1]), and y from the GP at n points and 100 test points; every method then sees the n points. Methods:
-``default`` is ``pma.fit`` as it is called without arguments; ``map``, ``bbq``, ``mgp``, ``modes``, ``draws`` and
-``cubature`` are predictions of ``pma.fit_laplace``; ``long`` is ``pma.fit_smc`` with 4,096 particles, for the first few
+``default`` is ``pma.fit`` as it is called without arguments; ``map``, ``bbq``, ``mgp``, ``modes`` and
+``draws`` are predictions of ``pma.fit_laplace``; ``long`` is ``pma.fit_smc`` with 4,096 particles, for the first few
 sets of a row; ``nuts`` is ``pma.sample``, 2 chains of 500 + 500, for the first few sets of three families. Recorded for
 each set: negative log likelihood a test point (nats), shares of test outputs inside the central 50 and 90 % intervals
 (of the mixture), ranks of the true hyperparameters among 100 draws (simulation-based calibration, Talts et al. 2018),
@@ -43,7 +43,7 @@ def n_sets(family, method, n):
     return own.get(n, SETS[method].get(n, 0))
 
 
-APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws", "cubature")
+APPROXIMATIONS = ("map", "bbq", "mgp", "modes", "draws")
 NUTS_FAMILIES = ("ARD 2", "10/2", "SE * PER + RQ")
 
 

@@ -75,7 +75,7 @@ def function_in_a_pool():
     learner = pma.active.Learner(gpm, "function", pool=pool, random_seed=3)
     answers = follow(learner, lambda x: hills(x / 5), 6, pool.iloc[100:110], batch=2)
     scores, modes = {}, pma.find_modes(learner.fit)
-    for method in ("map", "bbq", "mgp", "modes", "draws", "cubature"):
+    for method in ("map", "bbq", "mgp", "modes", "draws"):
         predicted = pma.predict(modes, pool.iloc[:9], method=method, random_seed=0)
         scores[f"variance_{method}"] = predicted.f_variance.to_numpy()
         if method != "map":

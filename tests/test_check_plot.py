@@ -113,7 +113,7 @@ def test_several_models_show_probabilities_and_evidences():
 def test_no_panel_runs_into_another():
     """Also with the longest names and a long verdict."""
     tree = one_model()
-    tree["decision"].dataset = decision(["upper_confidence_bound", 'bald(target="f", method="cubature")'], [0.1, 1.0])
+    tree["decision"].dataset = decision(["upper_confidence_bound", 'bald(target="f", method="modes")'], [0.1, 1.0])
     tree.attrs["verdict"] = 12 * "A sentence that says what follows from the numbers. "
     axes = plots.plot_check(tree)
     figure = axes[0].figure

@@ -1,4 +1,4 @@
-"""Draws from the posterior, cubature points, and what is predicted and asked from mixtures over them."""
+"""Draws from the posterior, and what is predicted and asked from mixtures over them."""
 
 import warnings
 from itertools import pairwise
@@ -187,31 +187,12 @@ def test_trajectories_leave_the_density_as_it_is(root):
         assert (np.abs(means.mean(0) - expected) < 4 * means.std(0, ddof=1) / np.sqrt(30)).all()
 
 
-# Cubature.
-
-
-@pytest.mark.parametrize("name", ["ard", "embedding"])
-def test_cubature_integrates_quadratic_functions_exactly(name, request):
-    """Under the Gaussian at the mode; an embedding's orbit has no variance."""
-    result = request.getfixturevalue(name)
-    points = as_ensemble(result, method="cubature").thetas
-    P, q = len(result.theta), len(result.best.symmetry.directions)
-    assert points.shape == (2 * (P - q), P)
-    rng = np.random.default_rng(9)
-    A, b = rng.normal(size=(P, P)), rng.normal(size=P)
-    values = np.einsum("sp,pq,sq->s", points, A, points) + points @ b
-    theta = result.theta
-    assert_allclose(values.mean(), theta @ A @ theta + np.trace(A @ result.covariance) + b @ theta, rtol=1e-10)
-    # Of degree three: odd functions about the mode vanish.
-    assert_allclose(np.power((points - theta) @ b, 3).mean(), 0, atol=1e-10)
-
-
 # Predictions.
 
 
 # A draw is no mode.
 @pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")
-@pytest.mark.parametrize("method", ["draws", "cubature"])
+@pytest.mark.parametrize("method", ["draws"])
 def test_mixtures_are_those_of_plain_gps_at_each_point(ard, method):
     """Every component by an expansion of its own; the law of total variance in the user's units."""
     X = 50 * NEW
@@ -227,7 +208,7 @@ def test_mixtures_are_those_of_plain_gps_at_each_point(ard, method):
     assert_allclose(got["y_variance"], y.mean(0) + mean.var(0), rtol=1e-9)
 
 
-@pytest.mark.parametrize("method", ["draws", "cubature", "bbq", "mgp", "modes"])
+@pytest.mark.parametrize("method", ["draws", "bbq", "mgp", "modes"])
 def test_known_hyperparameters_leave_the_plain_variance(method):
     """Mixtures tend to V; the marginal GP keeps its factor 4/3."""
     priors = {
@@ -240,7 +221,7 @@ def test_known_hyperparameters_leave_the_plain_variance(method):
     factor = 4 / 3 if method in ("mgp", "modes") else 1.0
     assert_allclose(got["f_mean"], plain["f_mean"], rtol=0, atol=1e-3)
     assert_allclose(got["f_variance"], factor * plain["f_variance"], rtol=2e-3)
-    if method in ("draws", "cubature"):
+    if method == "draws":
         assert (pma.active.bald(result, NEW, method=method, draws=10, random_seed=0) < 1e-5).all()
 
 
@@ -267,7 +248,7 @@ def information_on_a_grid(p, target):
 
 
 @pytest.mark.parametrize("target", ["y", "f"])
-@pytest.mark.parametrize("method", ["draws", "cubature"])
+@pytest.mark.parametrize("method", ["draws"])
 def test_bald_of_points_is_their_mutual_information(ard, method, target):
     X = 50 * NEW
     got = pma.active.bald(ard, X, method=method, target=target, draws=10, random_seed=0).to_numpy()
@@ -330,7 +311,7 @@ def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     assert_allclose(public, exact, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", ["mgp", "modes", "draws", "cubature"])
+@pytest.mark.parametrize("method", ["mgp", "modes", "draws"])
 def test_a_score_does_not_depend_on_the_pool(ard, method):
     """Neither on the other candidates, nor on the blocks of a dask array."""
     dask = pytest.importorskip("dask.array")

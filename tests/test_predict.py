@@ -242,7 +242,7 @@ def several_modes():
     return pma.composite_gp(x, np.sin(x) + 0.01 * np.random.default_rng(0).normal(size=30), "PER", bounds=[(0, 10)])
 
 
-@pytest.mark.parametrize("method", ["map", "bbq", "mgp", "cubature"])
+@pytest.mark.parametrize("method", ["map", "bbq", "mgp"])
 def test_the_mode_of_the_largest_evidence_stands_for_the_posterior(method):
     gpm = several_modes()
     fit = quick_fit(gpm, n_restarts=12)
@@ -311,7 +311,7 @@ def test_chains_of_a_trace_follow_one_another(ard_fit):
 @pytest.mark.parametrize(
     ("X_new", "keywords", "message"),
     [
-        (NEW, {"method": "nuts"}, "one of map, bbq, mgp, modes, draws, cubature; got 'nuts'"),
+        (NEW, {"method": "nuts"}, "one of map, bbq, mgp, modes, draws; got 'nuts'"),
         (NEW[:, :1], {}, "X_new must have 2 columns"),
         ([[0.0, np.nan]], {}, "first at row 0, column 1"),
     ],

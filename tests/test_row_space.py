@@ -256,7 +256,7 @@ def huge():
 @pytest.mark.filterwarnings("ignore:the short MCMC chains accept fewer")
 def test_nothing_else_needs_a_dense_matrix(huge):
     X = data(4, 2600, seed=3)[0]
-    for method in ("map", "bbq", "mgp", "modes", "draws", "cubature"):
+    for method in ("map", "bbq", "mgp", "modes", "draws"):
         prediction = pma.predict(huge, X, method=method, draws=4, random_seed=0)
         assert all(np.isfinite(prediction[name]).all() for name in prediction.data_vars)
     assert (pma.active.bald(huge, X) > 0).all()

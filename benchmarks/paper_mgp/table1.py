@@ -5,7 +5,7 @@ lengthscales from a training point in a random direction, 50 repeats (``_problem
 concrete with 50 and 100 random training points, the rest for test, 10 repeats, x and y standardised (the NLL is that
 of y in its own units).
 
-MAP, BBQ, MGP, the mixtures over modes, draws and cubature points are ``predict(fit_laplace(gpm), method=...)``; *fit*
+MAP, BBQ, MGP, the mixtures over modes and draws are ``predict(fit_laplace(gpm), method=...)``; *fit*
 is ``pma.fit``, what users get.
 
 All D + 2 hyperparameters are marginalised under the default priors of ``pma.ard_gp``: log lengthscale
@@ -55,7 +55,7 @@ ROWS = {
     "yacht": Row(6, 10, {"skl": (0.0322, 0.0133, 0.0323), "nll": (123.0, 97.8, 56.8)}, "yacht", 50),
     "concrete": Row(8, 10, {"skl": (0.413, 0.347, 0.337), "nll": (2.96e9, 2.96e9, 1.67e9)}, "concrete", 100),
 }
-METHODS = ("map", "bbq", "mgp", "modes", "draws", "cubature", "fit")
+METHODS = ("map", "bbq", "mgp", "modes", "draws", "fit")
 REPEATS = {"synthetic 5": 20, "synthetic 10": 10, "synthetic 20": 8, "yacht": 10, "concrete": 10}
 METRICS = {"skl": "SKLD, latent f", "skl_y": "SKLD, observation", "nll": "NLL on test points"}
 N_SLICE = 5

@@ -21,7 +21,7 @@ def bald(
     *,
     model: GPModel | None = None,
     target: Literal["y", "f"] = "y",
-    method: Literal["mgp", "bbq", "modes", "draws", "cubature"] | None = None,
+    method: Literal["mgp", "bbq", "modes", "draws"] | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
@@ -44,7 +44,7 @@ def bald(
         ``"y"``: include the noise in both variances, for the information in an *observation*. ``"f"``: the paper's
         latent function. On nearly noise-free data the latent ratio degenerates and prefers points where both variances
         are tiny.
-    method : {"mgp", "bbq", "modes", "draws", "cubature"}, optional
+    method : {"mgp", "bbq", "modes", "draws"}, optional
         How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"mgp"`` and ``"bbq"`` use
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"``, the default of :func:`pymc_active.fit`, decides most like
@@ -113,7 +113,7 @@ def uncertainty(
     ----------
     fit, X_pool, model, draws, random_seed
         As in :func:`bald`; several models give the sd of their average.
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
+    method : {"mgp", "bbq", "map", "modes", "draws"}, optional
         As in :func:`pymc_active.predict`.
 
     Returns

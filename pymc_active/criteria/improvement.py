@@ -38,7 +38,7 @@ def expected_improvement(
         As in :func:`bald`.
     minimize : bool
         Improve downwards.
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
+    method : {"mgp", "bbq", "map", "modes", "draws"}, optional
         ``"map"``, ``"bbq"`` and ``"mgp"`` use one Gaussian with the marginal mean and variance (of the models'
         average). The other methods, and a trace, average each component's improvement over its own best mean.
 

@@ -23,7 +23,7 @@ from pymc_active.support.summaries import Summarized, Summary
 # One Gaussian at the mode with most of the evidence: plain, or with the mean, or mean and variance, marginalised.
 GAUSSIAN_METHODS = ("map", "bbq", "mgp")
 # Mixtures over several hyperparameters.
-MIXTURE_METHODS = ("modes", "draws", "cubature")
+MIXTURE_METHODS = ("modes", "draws")
 METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
 
 Seed = int | np.random.Generator | None

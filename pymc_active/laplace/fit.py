@@ -14,18 +14,16 @@ from scipy.special import logsumexp
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, Seed, ensemble_of_draws
 from pymc_active.inference.evidence import Evidence, SampledEvidence
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_k, sampled_evidence
-from pymc_active.laplace.draws.short_chains import particles
-from pymc_active.laplace.draws.weighted import CONFIRMING, WeightedDraws, prior_for_few_data, weighted_draws
+from pymc_active.laplace.draws.weighted import WeightedDraws, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.models.datatrees import n_affordable
-from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Beyond this condition number half of the digits of a prediction are noise.
 ILL_CONDITIONED = 1e12
@@ -35,12 +33,10 @@ FAR_BELOW_PRIOR = 3.0
 _LARGEST_STORED = 1000
 # Draws with which others are compared.
 _REFERENCE_DRAWS = 400
-# Weighted draws to resample from, and their effective sample size below which short chains are better.
-_WEIGHTED, _ENOUGH = 2000, 10
+# Weighted draws to resample from, and the effective number, as a part of the draws taken, below which they anneal.
+_WEIGHTED, _ENOUGH = 2000, 0.25
 # Where the heaviest mode has a smaller share of their evidence, its Gaussian is told to be doubtful: a guess.
 _HEAVY = 0.8
-# MCMC draws around which others are proposed.
-_AROUND = 64
 
 
 @dataclass(frozen=True, repr=False)
@@ -320,18 +316,15 @@ class LaplaceFit(Fit):
 
         Parameters
         ----------
-        method : {"map", "bbq", "mgp", "modes", "draws", "cubature"}, optional
+        method : {"map", "bbq", "mgp", "modes", "draws"}, optional
             * ``"map"``, ``"bbq"``, ``"mgp"``: the mode of the largest evidence with its Gaussian. Predictions ignore
               its uncertainty, marginalise it in their mean, or in mean and variance. The default is ``"mgp"``.
             * ``"modes"``: all modes with their Gaussians.
-            * ``"cubature"``: 2P points around that mode, sqrt(P) sds along each principal axis of its Gaussian
-              (the cubature of degree three).
-            * ``"draws"``: draws from the posterior itself, by short MCMC chains from the modes
-              (:mod:`pymc_active.laplace.draws.short_chains`). With fewer than 30 observations and a kernel that is not
-              a single stationary one, they are resampled, with repeats, from a few thousand :meth:`weighted_draws`
-              if these have weight.
+            * ``"draws"``: draws from the posterior itself, resampled, with repeats, from a few thousand
+              :meth:`weighted_draws` if these have weight, and otherwise annealed from around the modes
+              (:mod:`pymc_active.laplace.draws.annealed`).
         draws : int, optional
-            For ``"draws"``, at least 2, by default 128. Any first few come from different chains and represent all.
+            For ``"draws"``, at least 2, by default 128. They are in random order.
         random_seed : int or Generator, optional
             For ``"draws"``. The fit keeps the draws of an int, so that several criteria share them.
         """
@@ -349,34 +342,16 @@ class LaplaceFit(Fit):
                 for e, weight in zip(some, weights, strict=True)
             )
             return Ensemble(parts, self.X, self.y, method, self.gpm, y_sd=self.y_sd, **known)
-        if method == "cubature":
-            axes = np.sqrt(best.root.shape[1]) * best.root.T
-            z = np.concatenate([best.z + axes, best.z - axes])
-        else:
-            z = self._take(draws, random_seed)
-        return ensemble_of_draws(self.gpm, data, best.space, z, method, **known)
+        return ensemble_of_draws(self.gpm, data, best.space, self._take(draws, random_seed), method, **known)
 
     def weighted_draws(self, draws: int = 2000, random_seed: Seed = None) -> WeightedDraws:
-        """Draws with importance weights: around all modes, around MCMC draws and, with few data, from the prior.
+        """Draws with importance weights around all modes and, with few data, from the prior.
 
         With fewer than 30 observations, twice as many are added from the prior, if it is normal and there is no
-        embedding with more than ten parameters. With more than 200, where MCMC takes long, all are around the modes if
-        a tenth of these is effective. ``z`` (S, P') is in the coordinates of ``best.space``; the exponentials of
-        ``log_weights`` (S,) average to the evidence; ``resample(draws, rng)`` gives equally weighted draws.
+        embedding with more than ten parameters. ``z`` (S, P') is in the coordinates of ``best.space``; the exponentials
+        of ``log_weights`` (S,) average to the evidence; ``resample(draws, rng)`` gives equally weighted draws.
         """
-        best, rng = self.best, np.random.default_rng(random_seed)
-        if len(best.posterior.y) > MANY:
-            # MCMC would take more evaluations than the weighted draws, and the posterior is nearly Gaussian.
-            found = weighted_draws(self.expansions, np.empty((0, len(best.z))), draws, rng)
-            if found.effective_sample_size >= CONFIRMING * len(found.z):
-                return found
-        return weighted_draws(self.expansions, self._centers, draws, rng)
-
-    @cached_property
-    def _centers(self) -> np.ndarray:
-        # The weights correct for poor mixing.
-        with ignoring(SamplingWarning):
-            return particles(self.expansions, _AROUND, np.random.default_rng(0))
+        return weighted_draws(self.expansions, draws, np.random.default_rng(random_seed))
 
     @cached_property
     def _taken(self) -> dict[tuple[int, int], np.ndarray]:
@@ -393,12 +368,10 @@ class LaplaceFit(Fit):
         return self._taken[key]
 
     def _draw_anew(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        # The modes may miss much of the posterior, and the prior can be drawn from.
-        if self.best.posterior.hides_modes and prior_for_few_data(self.best) is not None:
-            weighted = self.weighted_draws(max(_WEIGHTED, 10 * n), rng)
-            if weighted.effective_sample_size > _ENOUGH:
-                return weighted.resample(n, rng)
-        return particles(self.expansions, n, rng)
+        weighted = self.weighted_draws(max(_WEIGHTED, 10 * n), rng)
+        if weighted.effective_sample_size > _ENOUGH * n:
+            return weighted.resample(n, rng)
+        return rng.permutation(annealed_draws(self.expansions, n, rng).particles.z)
 
     def draw(self, draws: int, random_seed: Seed = None) -> np.ndarray:
         """Unconstrained draws from the Gaussians at all modes, by their weights, (draws, P)."""

@@ -15,7 +15,6 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm, default_particles
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import SamplingWarning, ignoring
 
 # Importance-weighted draws by default; up to how many points there are all that are asked for, and the least.
 _WEIGHTED, _UP_TO, _FEWEST_WEIGHTED = 2000, 100, 64
@@ -27,7 +26,7 @@ _FEW_WEIGHTED, _ENOUGH = 20, 0.25
 # other one 1.3 away, with SMC and without.
 SURE = 150
 # Trajectories that turn repeats of a draw into different particles, and the step size they start with.
-_MOVES, _STEP = 2, 0.1
+_MOVES, _MORE_MOVES, _STEP = 2, 8, 0.1
 
 
 def from_modes(
@@ -41,14 +40,13 @@ def from_modes(
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
     Where hardly any draw has weight, they, or ``n_annealed``, are annealed from around the modes. Of embeddings, and
-    with many points, they are draws of short chains from the modes, the evidence is Laplace's and its error unknown,
-    infinity.
+    with many points, they are resampled by truncated weights and moved more often, the evidence is Laplace's and its
+    error unknown, infinity.
     """
     more = max(1.0, n_particles / default_particles(len(fit.y)))
     affordable = int(more * _WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
     n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
-    with ignoring(SamplingWarning):
-        weighted = fit.weighted_draws(n_weighted, rng)
+    weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
     confirmed, moved = bool(size >= min(CONFIRMING * n, SURE)), {}
     prior = getattr(fit.best.posterior, "prior", None)
@@ -60,8 +58,10 @@ def from_modes(
             annealed = anneal_around(fit, n_annealed or n_particles, rng, reason, renew)
             if np.isfinite(annealed.log_evidence_error):
                 return replace(annealed, made={**annealed.made, "n_weighted": size, "confirmed": False})
-        with ignoring(SamplingWarning):
-            z = fit.ensemble_by("draws", n_particles, rng).parts[0].z
+        # Truncated, so that no single draw takes everything (Ionides 2008).
+        logs = weighted.log_weights
+        even = weighted._replace(log_weights=np.minimum(logs, logsumexp(logs) - 0.5 * np.log(n)))
+        z = even.resample(n_particles, rng) if size else np.tile(fit.best.z, (n_particles, 1))
         evidence, error = fit.evidence.value, np.inf
     # With many points moves cost more than the draws.
     stays = len(fit.y) > _UP_TO and confirmed and size >= _ENOUGH * n_particles
@@ -71,7 +71,7 @@ def from_modes(
         families = np.unique(z, axis=0, return_inverse=True)[1] if stays else np.arange(len(z))
         swarm = Swarm(space, z, np.zeros(len(z)), value, families, evidence, error, _STEP)
         if not stays:
-            swarm, moved["acceptance"] = swarm.moved(rng, _MOVES)
+            swarm, moved["acceptance"] = swarm.moved(rng, _MOVES if np.isfinite(error) else _MORE_MOVES)
     diagnostics = {
         "method": "importance",
         "reason": reason,

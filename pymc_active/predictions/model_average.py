@@ -177,7 +177,7 @@ def _read_fits(fits: Any) -> tuple[list, list[Fit]]:
     check_labels(labels)
     for label, fit in by_label.items():
         if not isinstance(fit, Fit):
-            raise TypeError(f"fits must hold fits (see pma.fit); {label!r} is {type(fit).__name__}")
+            raise TypeError(f"fits must hold fits (see pma.fit); {label!r} is {kind_of(fit)}")
         if not np.array_equal(fit.y, members[0].y):
             both = f"{labels[0]!r} and {label!r}"
             raise ValueError(f"the fits {both} have different y: fit every model to the same data (see gpm.set_data)")

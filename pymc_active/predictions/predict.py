@@ -48,14 +48,14 @@ def predict(
         the mixture over all its draws, given the data that ``model``, which a trace needs, holds now.
     X_new : array_like, DataFrame or DataArray, shape (m, D)
         In the user's units. Row labels are kept.
-    method : {"mgp", "bbq", "map", "modes", "draws", "cubature"}, optional
+    method : {"mgp", "bbq", "map", "modes", "draws"}, optional
         How to marginalise the hyperparameters of a fit: by default over its particles, for a LaplaceFit ``"mgp"``.
         ``"map"`` fixes them at the mode with most of the evidence, that of the unconstrained parameters with the
         Jacobian, which ``pm.find_MAP`` leaves out; ``"bbq"`` adds the variance of the mean; ``"mgp"`` also that of the
-        variance; ``"modes"`` mixes the MGP predictions of all modes found, weighted by evidence. ``"draws"`` and
-        ``"cubature"`` give the exact moments of a mixture of GPs, at draws from the posterior or at 2P points around
-        that mode; unlike the MGP variance, theirs tends to V, not 4/3 V, as the hyperparameters become known. For
-        several models: the exact moments of the mixture of their predictions.
+        variance; ``"modes"`` mixes the MGP predictions of all modes found, weighted by evidence. ``"draws"`` gives the
+        exact moments of a mixture of GPs at draws from the posterior; unlike the MGP variance, it tends to V, not
+        4/3 V, as the hyperparameters become known. For several models: the exact moments of the mixture of their
+        predictions.
     quantiles : sequence of float, optional
         Probabilities between 0 and 1, such as ``(0.05, 0.95)``. The quantiles are those of the mixture itself, which is
         not Gaussian: on few data its tails are heavier.

@@ -1,4 +1,4 @@
-"""Draw from the posterior with importance weights: around its modes, around MCMC draws and, with few data, the prior.
+"""Draw from the posterior with importance weights: around its modes and, with few data, from the prior.
 
 Weights are relative to the mixture of all proposals (the balance heuristic), so the overlap of two modes counts once.
 
@@ -28,8 +28,6 @@ from pymc_active.support.threads import one_blas_thread
 _DF = 4.0
 # Widths of proposals relative to a mode's Gaussian -> share of its draws; the wider suits a skewed posterior's tail.
 _WIDTHS = {1.0: 0.6, 2.0: 0.4}
-# Width of the proposals around MCMC draws, and their share of the draws.
-_AROUND_WIDTH, _AROUND_SHARE = 0.7, 0.5
 # With fewer points than this, much of the evidence may lie away from the modes: then this many draws for each other one
 # are from the prior.
 _FEW, _FROM_PRIOR = 30, 2
@@ -57,18 +55,12 @@ class WeightedDraws(NamedTuple):
         return self.z[rng.permutation(systematic(softmax(self.log_weights), draws, rng))]
 
 
-def weighted_draws(
-    expansions: Sequence[Expansion], moved: np.ndarray, draws: int, rng: np.random.Generator
-) -> WeightedDraws:
-    """Half around the modes, best first, half around MCMC draws ``moved`` (m, P'); extra ones from a helpful prior."""
+def weighted_draws(expansions: Sequence[Expansion], draws: int, rng: np.random.Generator) -> WeightedDraws:
+    """Draws around the modes, best first, and extra ones from a helpful prior."""
     best = expansions[0]
     around_modes, shares = proposals_around(expansions)
     proposals: list[Proposal | PriorProposal] = [*around_modes]
     with one_blas_thread():
-        around = _around(moved, [e for e in expansions if e.posterior is best.posterior], around_modes[0].images)
-        if around:
-            shares = np.append((1 - _AROUND_SHARE) * shares, np.full(len(around), _AROUND_SHARE / len(around)))
-        proposals += around
         if (prior := prior_for_few_data(best)) is not None:
             shares = np.append(shares, _FROM_PRIOR)
             proposals.append(PriorProposal(prior))
@@ -99,18 +91,6 @@ def prior_for_few_data(best: Expansion) -> GaussianPrior | None:
     return prior if few and isinstance(prior, GaussianPrior) else None
 
 
-def _around(moved: np.ndarray, expansions: Sequence[Expansion], images: list[np.ndarray]) -> list[Proposal]:
-    """Narrower proposals around MCMC draws, which follow a curved posterior."""
-    wide = [Proposal(e, images, 1.0) for e in expansions]
-    nearest = np.argmax([p.log_density(moved) for p in wide], axis=0)
-    return [
-        Proposal(expansions[k], images, _AROUND_WIDTH, wide[k].nearest(draw[None])[0])
-        for k, draw in zip(nearest, moved, strict=True)
-        # At a mode of lower rank some rotations move nothing; a proposal beside it would need all their images.
-        if (orbit := wide[k].orbit) is None or orbit.is_of_full_rank
-    ]
-
-
 class PriorProposal:
     """The prior as a :class:`Proposal`; it is invariant under exchanges of like terms and rotations of R."""
 
@@ -137,8 +117,8 @@ class PriorProposal:
 class Proposal:
     """A Student-t around one mode, and its density on the posterior's quotient by its symmetries."""
 
-    def __init__(self, e: Expansion, images: list[np.ndarray], width: float, center: np.ndarray | None = None):
-        self.center, self.root = e.z if center is None else center, width * e.curvature.root
+    def __init__(self, e: Expansion, images: list[np.ndarray], width: float):
+        self.center, self.root = e.z, width * e.curvature.root
         self.inverse_root, r = e.inverse_root / width, self.root.shape[1]
         self.constant = (
             gammaln(0.5 * (_DF + r))
@@ -177,14 +157,6 @@ class Proposal:
         total = np.logaddexp.reduce(values)
         return total - np.log(len(values)), np.einsum("ks,ksp->sp", np.exp(values - total), gradients)
 
-    def nearest(self, z: np.ndarray) -> np.ndarray:
-        """The points equal to z by symmetry that are nearest to the centre, (S, P)."""
-        if self.orbit is not None:
-            return self.orbit.turn(z)
-        images = np.stack([z[:, image] for image in self.images])
-        best = np.argmax([self._log_student(image) for image in images], axis=0)
-        return images[best, np.arange(len(z))]
-
     def is_nearest(self, z: np.ndarray) -> np.ndarray:
         """Whether draws are the representatives of their orbits that :meth:`log_density` uses."""
         return np.ones(len(z), bool) if self.orbit is None else self.orbit.is_nearest(z)
@@ -206,7 +178,6 @@ class _Orbit:
         self.where, self.shape = e.embedding
         self.R = e.z[self.where].reshape(self.shape)
         self.across = e.symmetry.directions.reshape(-1, len(e.z))[:, self.where]
-        self.is_of_full_rank = bool(np.linalg.matrix_rank(self.R, 1e-5 * np.abs(self.R).max()) == len(self.R))
         # Without the rotations that leave R unchanged.
         self.moving = np.linalg.svd(generators(self.R), full_matrices=False)[0][:, : len(self.across)]
         self.constant = e.symmetry.log_volume - self._log_tilt(self.R[None])[0]
