@@ -41,11 +41,11 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 BUDGETS = {
     "support": 1320,
     "kernels": 2200,
-    "posterior": 2160,
+    "posterior": 2180,
     "models": 2900,
     "information": 760,
     "inference": 860,
-    "laplace": 2660,
+    "laplace": 2480,
     "particles": 1280,
     "predictions": 1080,
     "paths": 920,
