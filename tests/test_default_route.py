@@ -186,7 +186,7 @@ ELSEWHERE = {
     *("bald_from_trace", "bald_probit"),
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),
-    *("plot_check", "plot_active_inputs", "plot_sobol_indices"),
+    *("plot_check", "plot_active_inputs"),
 }
 
 

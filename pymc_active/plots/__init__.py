@@ -23,7 +23,6 @@ from pymc_active.plots.embeddings import (
     plot_embedding,
     plot_loadings,
     plot_relevance,
-    plot_sobol_indices,
     plot_subspace_angles,
 )
 from pymc_active.plots.hierarchy import plot_active_inputs
@@ -51,7 +50,6 @@ __all__ = [
     "plot_optimum",
     "plot_predictions",
     "plot_relevance",
-    "plot_sobol_indices",
     "plot_subspace_angles",
     "plot_utility",
 ]

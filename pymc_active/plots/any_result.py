@@ -13,7 +13,7 @@ from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.axes import show_legend
 from pymc_active.plots.checks import plot_check
-from pymc_active.plots.embeddings import plot_embedding, plot_relevance, plot_sobol_indices
+from pymc_active.plots.embeddings import plot_embedding, plot_relevance
 from pymc_active.plots.hierarchy import plot_active_inputs
 from pymc_active.plots.kernels import plot_decomposition, plot_evidence, plot_model_posterior
 from pymc_active.plots.maps import plot_map
@@ -28,15 +28,6 @@ from pymc_active.structure.dimension import EmbeddingDimension
 from pymc_active.structure.kernel_search import StructureSearch
 from pymc_active.structure.relevance import principal_axes
 
-# By a variable or a dim that no other table has before it: what draws the tables that ``plot`` does not.
-_DRAWN_BY = {
-    "mean_function": "pass the Decomposition itself",
-    "f_mean": "plot_predictions(fit) draws predictions",
-    "random": "plot_subspace_angles(fit) draws angles",
-    "n_observations": "plot_model_posterior draws probabilities over a run",
-    "model": "plot_evidence draws probabilities of models",
-    "point": "plot_utility(utility, X) draws the utility of candidates",
-}
 _PENDING: dict[str, Any] = {"marker": "D", "ms": 7, "mfc": "none", "mec": INK, "mew": 1.6}
 _FAILED: dict[str, Any] = {"marker": "x", "color": VERMILION, "mew": 2}
 _RECOMMENDED: dict[str, Any] = {"marker": "*", "ms": 15, "color": VERMILION, "mec": "white"}
@@ -53,23 +44,16 @@ def plot(result: Any, **keywords: Any) -> Any:
     star; these have no outcome, and are at the bottom of a slice, which goes through the recommended point. With
     several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where the
     function or the maximum of two inputs is learned.
-    What :func:`~pymc_active.check`, :func:`~pymc_active.relevance` or :func:`~pymc_active.sobol_indices` returns, a
-    decomposition, an optimum, or the result of a search: its own picture. For another table the TypeError names the
-    function that draws it, if any.
+    What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
+    result of a search: its own picture.
     """
-    names = [*getattr(result, "data_vars", ()), *getattr(result, "dims", ())]
-    if "loading" in names:
+    if "loading" in getattr(result, "data_vars", ()):
         return plot_relevance(result, **keywords)
-    if "first" in names:
-        return plot_sobol_indices(result, **keywords)
-    kind = type(result).__name__
-    for name, what in _DRAWN_BY.items():
-        if name in names:
-            raise TypeError(f"plot does not take this {kind}: {what}")
-    kind += f" of {', '.join(map(str, names))}" if names else ""
-    known = sorted(kind.__name__ for kind in plot.registry if kind is not object)
-    tables = "what relevance or sobol_indices returns"
-    raise TypeError(f"there is no picture of {kind}; plot takes {', '.join(known)}, and {tables}")
+    kinds = ", ".join(sorted(kind.__name__ for kind in plot.registry if kind is not object))
+    raise TypeError(
+        f"there is no picture of {type(result).__name__}; plot takes {kinds}, and what relevance returns; "
+        "for other tables see the functions of pymc_active.plots"
+    )
 
 
 plot.register(Decomposition, plot_decomposition)

@@ -54,16 +54,12 @@ def small_title(ax: Axes, text: str) -> None:
 
 def show_legend(ax: Axes, is_below: bool = False) -> None:
     """A legend, if anything has a label: where it covers the least, or below the frame if the layout makes room."""
-    if not ax.get_legend_handles_labels()[0]:
-        return
+    place: dict[str, Any] = {"loc": "best", "framealpha": 0.8, "edgecolor": "none"}
     if is_below and ax.figure.get_layout_engine() is not None:
-        from matplotlib.transforms import ScaledTranslation
-
-        # As many inches as ticks and a label need.
-        place = ax.transAxes + ScaledTranslation(0, -0.5, ax.figure.dpi_scale_trans)
-        ax.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=place, ncols=2, fontsize=9, frameon=False)
-    else:
-        ax.legend(loc="best", fontsize=9, frameon=True, framealpha=0.8, edgecolor="none", handlelength=1.6)
+        # The pad is what ticks and a label need.
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.2, "ncols": 2, "frameon": False}
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(fontsize=9, **{"frameon": True} | place)
 
 
 def name_rows(ax: Axes, labels: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -11,11 +10,11 @@ import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.plots.axes import Axes, check_result, new_axes, show_legend
+from pymc_active.plots.axes import Axes, new_axes, show_legend
 from pymc_active.plots.maps import coloured_dots, draw_map, grid_of, read_limits
 from pymc_active.plots.marks import dots, draw_band, intervals, note, ring
 from pymc_active.plots.measurements import around, band, data_of
-from pymc_active.plots.style import BLUE, CYCLE, GREY, VERMILION
+from pymc_active.plots.style import BLUE, CYCLE, GREY
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
 from pymc_active.structure.relevance import embedding_draws, principal_axes, relevance, subspace_angles
@@ -26,7 +25,7 @@ from pymc_active.support.tables import read_inputs
 # Names beside each other, above which some are left out.
 _MANY = 25
 # Letters per inch, above which names are turned, and in a name, above which it is shortened.
-_LETTERS, _LONGEST = 9, 26
+_LETTERS, _LONGEST = 10, 26
 _SUMMARY = ["lower", "median", "upper"]
 
 
@@ -40,7 +39,7 @@ def plot_embedding(
     limits: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The prediction over the components that the model has learned, with the data, or in grey with X without y.
+    """The prediction over the components that the model has learned, with the data.
 
     The coordinates are u = R x / lengthscale, at the highest mode or particle, turned to the principal axes of R (its
     singular vectors, the largest first, the largest weight of each positive): the model does not know any rotation or
@@ -52,12 +51,7 @@ def plot_embedding(
     """
     check_one_fit(fit, "plot_embedding")
     R, x_map, output = principal_axes(fit), fit.gpm.x_map, fit.gpm.output
-    if X is not None and y is None:
-        X = read_inputs(X, "X", inputs=fit.gpm.inputs)
-    else:
-        X, y = data_of(fit, X, y)
-    if y is None and len(R) == 1:
-        raise ValueError("an embedding with one component is drawn against y: pass y with X")
+    X, y = data_of(fit, X, y)
     scaled = x_map(X)
     u = (scaled @ R.T)[:, :2]
     ends = read_limits([around(part) for part in u.T] if limits is None else limits, u.shape[1])
@@ -72,11 +66,8 @@ def plot_embedding(
         ax = new_axes(ax, (6.4, 4.8))
         sides, grid = grid_of(ends, 40)
         mean = predict(fit, x_map.shift + x_map.scale * _typical(scaled, R, grid)).f_mean.to_numpy()
-        drawn = draw_map(ax, sides, mean, f"mean of f: {output}", [] if y is None else y)
-        if y is None:
-            dots(ax, u[:, 0], u[:, 1], "points", color=GREY)
-        else:
-            coloured_dots(ax, drawn, u, y)
+        drawn = draw_map(ax, sides, mean, f"mean of f: {output}", y)
+        coloured_dots(ax, drawn, u, y)
         ring(ax, u, highlight, number)
         ax.set(xlabel="first learned component $u_1$", ylabel="second learned component $u_2$")
     show_legend(ax, is_below=True)
@@ -99,55 +90,33 @@ def plot_relevance(
     *,
     draws: int = 500,
     random_seed: int | np.random.Generator | None = None,
-    labels: Sequence | None = None,
-    var_name: str = "lengthscale",
     ax: Axes | None = None,
 ) -> Axes:
     """Importance of each input: medians and 89 % intervals of draws of the fit, or what ``relevance`` returned.
 
-    For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale of the variable
-    ``var_name``, which has one lengthscale per input in the units of X. Both refer to the scaled inputs (``x_scale``)
-    and count the slope of a linear mean, see :func:`~pymc_active.relevance`. ``labels`` of the inputs are by default
-    those of X. More than ten increasing numbers, such as wavelengths, give a curve with a band; consecutive integers
-    only number the inputs. The rest is as in :mod:`pymc_active.plots`.
+    For an embedding the ``loading`` of :func:`pymc_active.relevance`; else 1 / lengthscale. Both refer to the scaled
+    inputs (``x_scale``) and count the slope of a linear mean, see :func:`~pymc_active.relevance`. Inputs named by more
+    than ten increasing numbers, such as wavelengths, give a curve with a band; consecutive integers only number the
+    inputs. The rest is as in :mod:`pymc_active.plots`.
     """
-    found: Any = fit
+    table: Any = fit
     if "loading" not in getattr(fit, "data_vars", ()):
         check_one_fit(fit, "plot_relevance")
-        found = relevance(found, draws=count("draws", draws), random_seed=random_seed, var_name=var_name)
-    D, interval = found.sizes["input"], f"{100 * found.attrs['ci_prob']:.3g} % interval"
-    summary = found.loading.sel(summary=_SUMMARY).to_numpy()
-    what = f"relevance, 1 / {var_name}" if "leverage" not in found else "relevance, lengthscales per scaled unit"
-    labels = found.input.to_numpy().tolist() if labels is None else list(labels)
-    if len(labels) != D:
-        raise ValueError(f"labels must name the {D} inputs; got {len(labels)}")
-    if D > 10 and _are_increasing(labels) and not _are_counts(labels):
+        table = relevance(table, draws=count("draws", draws), random_seed=random_seed)
+    labels, interval = table.input.to_numpy().tolist(), f"{100 * table.attrs['ci_prob']:.3g} % interval"
+    summary = table.loading.sel(summary=_SUMMARY).to_numpy()
+    if _is_scale(labels):
         ax = new_axes(ax, (6.8, 3.6))
         x, (low, middle, high) = np.asarray(labels, float), summary
         ax.fill_between(x, low, high, color=BLUE, alpha=0.2, lw=0, label=interval)
         ax.plot(x, middle, color=BLUE, lw=1.6, label="median")
         ax.set(xlabel="input", xlim=(x[0], x[-1]))
     else:
-        ax = new_axes(ax, (_width(D), 3.6))
+        ax = new_axes(ax, (float(np.clip(1.6 + 0.32 * len(labels), 4.2, 9.0)), 3.6))
         intervals(ax, _side_by_side(ax, labels), summary, f"median and {interval}")
     show_legend(ax)
-    ax.set(ylabel=what, ylim=(0, None))
-    return ax
-
-
-def plot_sobol_indices(indices: xr.Dataset, *, ax: Axes | None = None) -> Axes:
-    """What :func:`pymc_active.sobol_indices` returned: total and first-order index of each input."""
-    check_result(indices, xr.Dataset, "plot_sobol_indices", "what sobol_indices returns")
-    if not {"total", "first"} <= set(indices):
-        raise ValueError(f"expected total and first of each input; got {', '.join(map(str, indices))}")
-    ax = new_axes(ax, (_width(indices.sizes["input"]), 3.6))
-    at = _side_by_side(ax, indices.input.to_numpy().tolist())
-    for name, color, aside in (("total", BLUE, -0.12), ("first", VERMILION, 0.12)):
-        summary = indices[name].sel(summary=_SUMMARY).to_numpy()
-        intervals(ax, at + aside, summary, "first order" if name == "first" else name, color)
-    ax.axhline(0, color=GREY, lw=0.8, zorder=0)
-    show_legend(ax)
-    ax.set(ylabel=f"share of the variance, {100 * indices.attrs['ci_prob']:.3g} % intervals")
+    per = "lengthscales per scaled unit" if "leverage" in table else "1 / lengthscale"
+    ax.set(ylabel=f"relevance, {per}", ylim=(0, None))
     return ax
 
 
@@ -157,7 +126,6 @@ def plot_loadings(
     X: Any = None,
     draws: int = 300,
     random_seed: int | np.random.Generator | None = None,
-    labels: Sequence | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Correlations of the learned components with the inputs over the rows of X, with 89 % bands.
@@ -165,18 +133,13 @@ def plot_loadings(
     If inputs are strongly correlated, as neighbouring wavelengths are, many R give the same components, so single
     entries of R mean little. The correlations show what the components measure: a curve with a band for each
     component, on the principal axes of R at the highest mode or particle, to which each draw of R is rotated
-    (orthogonal Procrustes). ``labels`` are increasing numbers, one for each input, by default those of X; inputs with
-    names stand side by side. The rest is as in :mod:`pymc_active.plots`.
+    (orthogonal Procrustes). Inputs with names stand side by side. The rest is as in :mod:`pymc_active.plots`.
     """
     from scipy.linalg import orthogonal_procrustes
 
     check_one_fit(fit, "plot_loadings")
     gpm, mode = fit.gpm, principal_axes(fit)
     d, D = mode.shape
-    is_named = labels is None and any(isinstance(name, str) for name in gpm.inputs)
-    places = list(range(D) if is_named else gpm.inputs if labels is None else labels)
-    if len(places) != D or not (labels is None or _are_increasing(places)):
-        raise ValueError(f"labels must be {D} increasing numbers, one for each input; got {labels!r}")
     points = gpm.x_map(read_inputs(fit.X if X is None else X, inputs=gpm.inputs))
     centred = points - points.mean(0)
     spread = np.linalg.norm(centred, axis=0)
@@ -187,17 +150,15 @@ def plot_loadings(
         U = U @ orthogonal_procrustes(U, components)[0]
         loadings[s] = U.T @ centred / np.outer(np.linalg.norm(U, axis=0), spread + (spread == 0))
     ax = new_axes(ax, (6.8, 3.6))
-    x = np.asarray(places, float)
+    is_named = any(isinstance(name, str) for name in gpm.inputs)
+    x = _side_by_side(ax, gpm.inputs) if is_named else np.asarray(gpm.inputs, float)
     for k, color in zip(range(d), CYCLE, strict=False):
         low, middle, high = np.quantile(loadings[:, k], QUANTILES, axis=0)
         ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
         ax.plot(x, middle, color=color, lw=1.6, label=f"$u_{k + 1}$: median and 89 % interval")
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
-    if is_named:
-        _side_by_side(ax, gpm.inputs)
     ax.set(xlabel="input", ylabel="correlation with the component", ylim=(-1.03, 1.03))
-    if D > 1:
-        ax.set_xlim(x[0], x[-1])
+    ax.margins(x=0)
     show_legend(ax)
     return ax
 
@@ -232,28 +193,20 @@ def plot_subspace_angles(
     return ax
 
 
-def _are_increasing(labels: list) -> bool:
-    return all(isinstance(label, Real) for label in labels) and bool((np.diff(np.asarray(labels, float)) > 0).all())
-
-
-def _are_counts(labels: list) -> bool:
-    is_integer = all(isinstance(label, int | np.integer) for label in labels)
-    return is_integer and labels == list(range(labels[0], labels[0] + len(labels)))
-
-
-def _width(n: int) -> float:
-    """Inches for so many inputs side by side."""
-    return float(np.clip(1.6 + 0.32 * n, 4.2, 9.0))
+def _is_scale(labels: list) -> bool:
+    """Whether inputs are more than ten increasing numbers, such as wavelengths; consecutive integers only count."""
+    if len(labels) <= 10 or not all(isinstance(label, Real) for label in labels):
+        return False
+    steps = np.diff(np.asarray(labels, float))
+    return bool((steps > 0).all() and ((steps != 1).any() or not isinstance(labels[0], int)))
 
 
 def _side_by_side(ax: Axes, labels: list) -> np.ndarray:
     """Places (D,) of inputs along the x axis, with as many of their names as have room."""
-    # Longer ones would take the room of the picture.
-    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1].rstrip()}…" for name in map(str, labels)]
-    is_counted, step = _are_counts(labels), -(-len(labels) // _MANY)
-    at = np.arange(len(labels)) + (labels[0] if is_counted else 0)
-    is_long = not is_counted and sum(map(len, names)) + 2 * len(names) > _LETTERS * _width(len(names))
-    turned: dict[str, Any] = {"rotation": 90 if step > 1 else 40, "ha": "center" if step > 1 else "right"}
-    ax.set_xticks(at[::step], names[::step], **turned if is_long else {})
-    ax.set(xlabel="input" if is_counted else "", xlim=(at[0] - 0.6, at[-1] + 0.6))
+    at, step = np.arange(len(labels)), -(-len(labels) // _MANY)
+    names = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in map(str, labels[::step])]
+    is_long = len("  ".join(names)) > _LETTERS * ax.bbox.width / ax.figure.dpi
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right"} if is_long else {}
+    ax.set_xticks(at[::step], names, **turned)
+    ax.set(xlabel="" if isinstance(labels[0], str) else "input", xlim=(-0.6, len(labels) - 0.4))
     return at

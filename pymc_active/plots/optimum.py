@@ -16,8 +16,6 @@ from pymc_active.predictions.predict import predict
 from pymc_active.support.numbers import Z89
 from pymc_active.support.options import count
 
-# Panels side by side, for more than two inputs.
-_ACROSS = 4
 _STAR: dict[str, Any] = {"color": VERMILION, "mec": "white", "zorder": 5}
 
 
@@ -51,7 +49,10 @@ def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
     """The posterior along each input through the recommended point, and the possible places below."""
     names = names_of(optimum.samples.input.to_numpy().tolist())
     D, what, output = len(names), _kind(optimum), optimum.fit.gpm.output
-    axes = read_axes(axes, (2, D)) if axes is not None else _pairs_of_panels(D)
+    if axes is None:
+        size = (6.4 if D == 1 else 1.2 + 2.4 * D, 4.4)
+        axes = new_grid((2, D), size, sharex="col", sharey="row", height_ratios=[2, 1])
+    axes = read_axes(axes, (2, D))
     at, places = np.asarray(optimum.x, float)[0], optimum.samples.x.to_numpy()
     low, high = optimum.domain.low, optimum.domain.high
     grid = np.tile(at, (D, n_points, 1))
@@ -77,12 +78,8 @@ def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
         lower.set(xlim=xlim, ylim=(0, None), xlabel=names[d])
         for ax in (upper, lower):
             plain_ticks(ax, "x", 8 if D == 1 else 4)
-        upper.tick_params(axis="x", labelbottom=False)
-        if d % _ACROSS == 0:
-            upper.set_ylabel(output)
-            lower.set_ylabel(f"place of the\n{what} (%)")
-        else:
-            upper.tick_params(axis="y", labelleft=False)
+    axes[0, 0].set_ylabel(output)
+    axes[1, 0].set_ylabel(f"place of the\n{what} (%)")
     if D == 1:
         show_legend(axes[0, 0])
     else:
@@ -161,14 +158,3 @@ def _moments(optimum: Optimum, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _kind(optimum: Optimum) -> str:
     return "minimum" if optimum.minimize else "maximum"
-
-
-def _pairs_of_panels(D: int) -> np.ndarray:
-    """Axes (2, D): one above the other for each input, a few inputs in a row of the figure."""
-    across, rows = min(D, _ACROSS), -(-D // _ACROSS)
-    size = (6.4, 4.6) if D == 1 else (1.2 + 2.4 * across, 0.5 + 3.6 * rows)
-    grid = new_grid((2 * rows, across), size, height_ratios=[2.2, 1] * rows)
-    panels = [grid[2 * (d // across) : 2 * (d // across) + 2, d % across] for d in range(rows * across)]
-    for ax in (ax for panel in panels[D:] for ax in panel):
-        ax.remove()
-    return np.stack(panels[:D], axis=1)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_active.plots.axes import Axes, check_result, name_rows, new_axes, plain_ticks, show_legend
 from pymc_active.plots.marks import note
-from pymc_active.plots.measurements import column_of, names_of
+from pymc_active.plots.measurements import names_of
 from pymc_active.plots.style import BLUE, INK, LIMIT, PAPER, VERMILION
 from pymc_active.support.tables import input_labels, read_inputs
 
@@ -27,19 +27,18 @@ def plot_utility(
     *,
     data: Any = None,
     picks: int | Sequence[int] = 1,
-    input: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Utility of each candidate by a criterion, with the best candidates and the data marked.
 
-    One input gives a curve, one ``input`` of several a cloud, both with data as ticks along the bottom. Two inputs
-    give a filled contour map if the candidates are a grid, else coloured points; the colour bar is the figure's last
-    Axes. More, or no ``X``, give a ranking of the best dozen candidates by their labels.
+    One input gives a curve, with data as ticks along the bottom. Two inputs give a filled contour map if the candidates
+    are a grid, else coloured points; the colour bar is the figure's last Axes. More, or no ``X``, give a ranking of the
+    best dozen candidates by their labels.
 
     ``utility`` is what a criterion such as :func:`pymc_active.active.bald` returns for the candidates ``X`` (m, D), in
     the user's units. ``data`` are points measured already (k, D), or an object with such an ``X``, as a fit or a
-    :class:`Learner`. ``picks`` says how many of the best to mark, or which rows, which are then numbered. ``input`` and
-    ``ax`` are as in :mod:`pymc_active.plots`.
+    :class:`Learner`. ``picks`` says how many of the best to mark, or which rows, which are then numbered. ``ax`` is as
+    in :mod:`pymc_active.plots`.
 
     Examples
     --------
@@ -56,42 +55,37 @@ def plot_utility(
         raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, utility.dims))}")
     rows = _read_picks(picks, utility.to_numpy())
     if X is None:
-        if input is not None or data is not None:
-            raise ValueError("pass the candidates as X to draw along an input or to mark the data")
+        if data is not None:
+            raise ValueError("pass the candidates as X to mark the data")
         return _plot_ranking(utility, rows, picks, ax)
     values = read_inputs(X, "X")
-    labels = input_labels(X, values.shape[1])
+    D = values.shape[1]
+    labels = input_labels(X, D)
     # Names may come from the model if X has none.
-    labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(len(labels))) else labels
+    labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(D)) else labels
     if len(values) != len(utility):
         raise ValueError(f"X must have one row for each of the {len(utility)} candidates; got {len(values)}")
-    known = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=values.shape[1])
-    columns = list(range(values.shape[1])) if input is None else [column_of(labels, input)[0]]
-    if len(columns) > 2:
+    known = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=D)
+    if D > 2:
         return _plot_ranking(utility, rows, picks, ax)
-    draw = _plot_along if len(columns) == 1 else _plot_map
-    names = [names_of(labels)[column] for column in columns]
-    ax = draw(utility, values[:, columns], names, known[:, columns], ax, values.shape[1] == 1)
+    ax = (_plot_along if D == 1 else _plot_map)(utility, values, names_of(labels), known, ax)
     if len(rows):
-        places = values[rows][:, columns] if len(columns) == 2 else np.c_[values[rows][:, columns], utility[rows]]
+        places = values[rows] if D == 2 else np.c_[values[rows], utility[rows]]
         # The frame must not clip points that lie on it.
         ax.plot(*places.T, label=_pick_label(picks), clip_on=False, **_PICK)
         for i, place in enumerate(places if np.ndim(picks) and len(rows) > 1 else (), 1):
             # Dark numbers need a light box on a dark map.
             note(ax, str(i), tuple(place), (8, 5), bbox=PAPER, zorder=6)
-    show_legend(ax, is_below=len(columns) == 2)
+    show_legend(ax, is_below=D == 2)
     return ax
 
 
-def _plot_along(
-    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, ax: Axes | None, is_curve: bool
-) -> Axes:
-    """A curve along the only input, or a cloud along one of several."""
+def _plot_along(utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, ax: Axes | None) -> Axes:
+    """A curve along the only input."""
     ax = new_axes(ax, (6.8, 3.6))
     x, at, u = X[:, 0], data[:, 0], utility.to_numpy()
     order = np.argsort(x, kind="stable")
-    style: dict[str, Any] = {"lw": 1.8} if is_curve else {"ls": "none", "marker": "o", "ms": 4, "alpha": 0.5, "mew": 0}
-    ax.plot(x[order], u[order], color=BLUE, **style)
+    ax.plot(x[order], u[order], color=BLUE, lw=1.8)
     if len(at):
         ticks: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(at, np.zeros(len(at)), "|", ms=11, mew=1.6, color=INK, label="data", zorder=3, **ticks)
@@ -101,9 +95,7 @@ def _plot_along(
     return ax
 
 
-def _plot_map(
-    utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, ax: Axes | None, _: bool
-) -> Axes:
+def _plot_map(utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.ndarray, ax: Axes | None) -> Axes:
     """Over two inputs: contours of a grid, or points."""
     ax = new_axes(ax, (6.4, 4.8))
     u, sides = utility.to_numpy(), [np.unique(column) for column in X.T]
