@@ -29,11 +29,11 @@ def dots(ax: Axes, x: Any, y: Any, label: str = "data", **style: Any) -> None:
     ax.plot(x, y, "o", label=label, **DOT | style)
 
 
-def intervals(ax: Axes, at: np.ndarray, values: Any, label: str, color: str = BLUE) -> None:
+def intervals(ax: Axes, at: np.ndarray, values: Any, label: str) -> None:
     """Hollow dots at medians, over the lines of their intervals: lower ends, medians and upper ends (3, n)."""
     low, middle, high = values
-    ax.vlines(at, low, high, color=color, lw=1.4)
-    ax.plot(at, middle, "o", ms=5, color="white", mec=color, mew=1.6, label=label, zorder=3)
+    ax.vlines(at, low, high, color=BLUE, lw=1.4)
+    ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label=label, zorder=3)
 
 
 def draw_band(ax: Axes, x: np.ndarray, moments: tuple[np.ndarray, ...], target: str = "f") -> None:
