@@ -19,21 +19,10 @@ draws, random_seed : int, and int or Generator
 
 from pymc_active.plots.any_result import plot
 from pymc_active.plots.checks import plot_check
-from pymc_active.plots.embeddings import (
-    plot_embedding,
-    plot_loadings,
-    plot_relevance,
-    plot_subspace_angles,
-)
-from pymc_active.plots.hierarchy import plot_active_inputs
-from pymc_active.plots.kernels import (
-    plot_decomposition,
-    plot_evidence,
-    plot_model_posterior,
-)
-from pymc_active.plots.maps import plot_map
+from pymc_active.plots.embeddings import plot_embedding, plot_loadings, plot_relevance, plot_subspace_angles
 from pymc_active.plots.optimum import plot_optimum
-from pymc_active.plots.predictions import plot_predictions
+from pymc_active.plots.predictions import plot_map, plot_predictions
+from pymc_active.plots.searches import plot_active_inputs, plot_decomposition, plot_evidence, plot_model_posterior
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PINK, STYLE, VERMILION  # noqa: F401 (for users)
 from pymc_active.plots.utility import plot_utility
 

@@ -14,12 +14,10 @@ from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.axes import show_legend
 from pymc_active.plots.checks import plot_check
 from pymc_active.plots.embeddings import plot_embedding, plot_relevance
-from pymc_active.plots.hierarchy import plot_active_inputs
-from pymc_active.plots.kernels import plot_decomposition, plot_evidence, plot_model_posterior
-from pymc_active.plots.maps import plot_map
-from pymc_active.plots.measurements import around, column_of, reach_beyond, steepest_input
+from pymc_active.plots.measurements import around, box_of, column_of, reach_beyond, steepest_input
 from pymc_active.plots.optimum import plot_optimum
-from pymc_active.plots.predictions import plot_predictions
+from pymc_active.plots.predictions import plot_map, plot_predictions
+from pymc_active.plots.searches import plot_active_inputs, plot_decomposition, plot_evidence, plot_model_posterior
 from pymc_active.plots.style import INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.relevant_inputs.search import HDSResult
@@ -39,11 +37,11 @@ def plot(result: Any, **keywords: Any) -> Any:
 
     A fit: the learned components of an embedding (:func:`plot_embedding`), else a map of two inputs (:func:`plot_map`),
     and otherwise, or with ``input=``, predictions along one (:func:`plot_predictions`). A
-    :class:`~pymc_active.active.Learner`: the same, where points that were asked for and told are ringed and numbered in
-    their order. Pending points are hollow diamonds, failures crosses, and for the maximum the recommended point is a
-    star; these have no outcome, and are at the bottom of a slice, which goes through the recommended point. With
-    several models: their posterior over the run (:func:`plot_model_posterior`), but the map of their average where the
-    function or the maximum of two inputs is learned.
+    :class:`~pymc_active.active.Learner`: the same, where points that were asked for and told are ringed and numbered.
+    Pending points, failures and, for the maximum, the recommended point have no outcome and are at the bottom of a
+    slice, which goes through the recommended point. With several models: their posterior over the run
+    (:func:`plot_model_posterior`), but the map of their average where the function or the maximum of two inputs is
+    learned.
     What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
     result of a search: its own picture.
     """
@@ -135,9 +133,5 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
 
 def _ends(learner: Learner) -> np.ndarray:
     """Ends (D, 2) of the learner's box, or its model's; else a tenth beyond the candidates and the data."""
-    if np.isinf(learner.n_left):
-        return learner.limits.T
-    box = learner.gpm.box
-    return np.array(
-        [around(x) for x in np.concatenate([learner.limits, learner.X]).T] if box is None else np.transpose(box)
-    )
+    is_box = np.isinf(learner.n_left)
+    return learner.limits.T if is_box else box_of(learner.gpm, np.concatenate([learner.limits, learner.X]))

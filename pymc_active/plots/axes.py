@@ -17,33 +17,28 @@ else:
     Axes = Any
 
 
-def pyplot() -> Any:
-    """Matplotlib, or an error that names the extra."""
+def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The Axes given, or a new one, as :func:`new_grid` makes them."""
+    return new_grid((1, 1), size, ax)[0, 0]
+
+
+def new_grid(shape: tuple[int, int], size: tuple[float, float], axes: Any = None, **keywords: Any) -> np.ndarray:
+    """The Axes given, or those of a new figure, (rows, columns); without the right and upper sides of their frames.
+
+    Keywords are those of ``plt.subplots``.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'pymc-active[plots]'") from None
-    return plt
-
-
-def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The Axes given, or a new one; without the frame's right and upper side."""
-    return new_grid((1, 1), size)[0, 0] if ax is None else read_axes(ax, (1,))[0]
-
-
-def new_grid(shape: tuple[int, int], size: tuple[float, float], **keywords: Any) -> np.ndarray:
-    """Axes (rows, columns) in a new figure; keywords are those of ``plt.subplots``."""
-    return read_axes(pyplot().subplots(*shape, figsize=size, squeeze=False, layout="constrained", **keywords)[1], shape)
-
-
-def read_axes(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The Axes given, in the shape that the picture needs; without the right and upper sides of their frames."""
-    given = np.atleast_1d(np.asarray(axes, dtype=object))
-    if given.size != np.prod(shape):
-        raise ValueError(f"this picture needs {np.prod(shape)} Axes, shape {shape}; got {given.size}")
-    for ax in given.flat:
+    if axes is None:
+        axes = plt.subplots(*shape, figsize=size, layout="constrained", **keywords)[1]
+    grid = np.atleast_1d(np.asarray(axes, dtype=object))
+    if grid.size != np.prod(shape):
+        raise ValueError(f"this picture needs {np.prod(shape)} Axes, shape {shape}; got {grid.size}")
+    for ax in grid.flat:
         ax.spines[["right", "top"]].set_visible(False)
-    return given.reshape(shape)
+    return grid.reshape(shape)
 
 
 def small_title(ax: Axes, text: str) -> None:

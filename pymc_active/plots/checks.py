@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION
-from pymc_active.plots.axes import Axes, check_result, name_rows, pyplot, read_axes, show_legend
+from pymc_active.plots.axes import Axes, check_result, name_rows, new_grid, show_legend
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREY, INK, LIMIT, ORANGE
 
@@ -37,16 +37,14 @@ def plot_check(tree: xr.DataTree, *, axes: Any = None) -> np.ndarray:
         panels.append((_evidences, "models" if several else "evidence"))
     if "decision" in tree.children:
         panels.append((_decisions, "decision"))
+    n_rows = max(tree[group].sizes.get(dim, 1) for _, group in panels for dim in _ROWS)
+    text = textwrap.fill(tree.attrs.get("verdict", ""), 55 * len(panels))
+    grid = new_grid((1, len(panels)), (4.0 * len(panels), 1.8 + 0.33 * n_rows + 0.17 * text.count("\n")), axes)[0]
     if axes is None:
-        n_rows = max(tree[group].sizes.get(dim, 1) for _, group in panels for dim in _ROWS)
-        text = textwrap.fill(tree.attrs.get("verdict", ""), 55 * len(panels))
-        size = (4.0 * len(panels), 1.8 + 0.33 * n_rows + 0.17 * text.count("\n"))
-        figure, axes = pyplot().subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False)
-        figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color=INK)
-    axes = read_axes(axes, (len(panels),))
-    for (draw, group), ax in zip(panels, axes, strict=True):
+        grid[0].figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color=INK)
+    for (draw, group), ax in zip(panels, grid, strict=True):
         draw(ax, tree[group].to_dataset())
-    return axes
+    return grid
 
 
 def _rows(ax: Axes, labels: Any, title: str) -> None:

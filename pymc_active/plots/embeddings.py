@@ -11,9 +11,9 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, new_axes, show_legend
-from pymc_active.plots.maps import coloured_dots, draw_map, grid_of, read_limits
 from pymc_active.plots.marks import dots, draw_band, intervals, note, ring
 from pymc_active.plots.measurements import around, band, data_of
+from pymc_active.plots.predictions import coloured_dots, draw_map, grid_of, read_limits
 from pymc_active.plots.style import BLUE, CYCLE, GREY
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict

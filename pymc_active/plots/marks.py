@@ -29,11 +29,11 @@ def dots(ax: Axes, x: Any, y: Any, label: str = "data", **style: Any) -> None:
     ax.plot(x, y, "o", label=label, **DOT | style)
 
 
-def intervals(ax: Axes, at: np.ndarray, values: Any, label: str, color: str = BLUE) -> None:
+def intervals(ax: Axes, at: np.ndarray, values: Any, label: str) -> None:
     """Hollow dots at medians, over the lines of their intervals: lower ends, medians and upper ends (3, n)."""
     low, middle, high = values
-    ax.vlines(at, low, high, color=color, lw=1.4)
-    ax.plot(at, middle, "o", ms=5, color="white", mec=color, mew=1.6, label=label, zorder=3)
+    ax.vlines(at, low, high, color=BLUE, lw=1.4)
+    ax.plot(at, middle, "o", ms=5, color="white", mec=BLUE, mew=1.6, label=label, zorder=3)
 
 
 def draw_band(ax: Axes, x: np.ndarray, moments: tuple[np.ndarray, ...], target: str = "f") -> None:
@@ -43,15 +43,22 @@ def draw_band(ax: Axes, x: np.ndarray, moments: tuple[np.ndarray, ...], target: 
     ax.plot(x, mean, color=BLUE, lw=1.8, label="mean of f")
 
 
+def read_rows(name: str, rows: Any, n: int) -> np.ndarray:
+    """Rows of n points, from their numbers or a mask, or a ValueError."""
+    numbers = np.asarray(rows)
+    if numbers.dtype == bool and numbers.shape == (n,):
+        return np.flatnonzero(numbers)
+    are_rows = numbers.size == 0 or (numbers.dtype.kind in "iu" and 0 <= numbers.min() <= numbers.max() < n)
+    if numbers.ndim != 1 or not are_rows:
+        raise ValueError(f"{name} must hold rows of X, 0 to {n - 1}, or be a mask of length {n}; got {rows!r}")
+    return numbers.astype(int)
+
+
 def ring(ax: Axes, points: np.ndarray, highlight: Any, number: bool, clip_on: bool = True) -> None:
     """Ring rows of points (n, 2), and number them in their order; of numbers that would overlap, the last is shown."""
-    n = len(points)
-    rows = np.asarray([] if highlight is None else highlight)
-    rows = np.flatnonzero(rows) if rows.dtype == bool and rows.shape == (n,) else rows
+    rows = read_rows("highlight", [] if highlight is None else highlight, len(points))
     if rows.size == 0:
         return
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n:
-        raise ValueError(f"highlight must hold rows of X, 0 to {n - 1}, or be a mask of length {n}; got {highlight!r}")
     style: dict[str, Any] = {"facecolors": "none", "edgecolors": VERMILION, "linewidths": 1.4, "clip_on": clip_on}
     ax.scatter(points[rows, 0], points[rows, 1], s=95, zorder=4, label="asked", **style)
     if number:

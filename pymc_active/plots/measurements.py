@@ -9,17 +9,14 @@ import numpy as np
 
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.plots.axes import Axes, small_title
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
-from pymc_active.support.numbers import QUANTILES, coordinate
+from pymc_active.support.numbers import QUANTILES
 from pymc_active.support.tables import read_inputs, read_outputs
 
 # Points along an input at which its effect is looked for.
 _STEPS = 12
-# A slice through more other inputs does not name them.
-_NAMED = 3
 
 
 def data_of(fit: Fit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -73,18 +70,6 @@ def steepest_input(fit: Fit | ModelAverage, held: np.ndarray, limits: np.ndarray
     grid[np.arange(D), :, np.arange(D)] = np.linspace(limits[:, 0], limits[:, 1], _STEPS, axis=1)
     mean = predict(fit, grid.reshape(-1, D)).f_mean.to_numpy()
     return int(np.ptp(mean.reshape(D, _STEPS), axis=1).argmax())
-
-
-def name_slice(ax: Axes, inputs: list, column: int, at: np.ndarray, limits: np.ndarray, what: str) -> None:
-    """Say in the title where the inputs not shown are held, ``at`` (D,), in a box of ``limits`` (D, 2).
-
-    ``what`` says it for many inputs.
-    """
-    places = zip(names_of(inputs), map(coordinate, at, np.ptp(limits, axis=1)), strict=True)
-    others = [f"{name} = {value}" for i, (name, value) in enumerate(places) if i != column]
-    if others:
-        where = ", ".join(others) if len(others) <= _NAMED else f"{what} in the other inputs"
-        small_title(ax, f"slice at {where}")
 
 
 def band(

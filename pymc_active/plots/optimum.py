@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pymc_active.learner.optimum import Optimum
-from pymc_active.plots.axes import check_result, name_rows, new_grid, plain_ticks, read_axes, show_legend
-from pymc_active.plots.maps import draw_map, grid_of
+from pymc_active.plots.axes import check_result, name_rows, new_grid, plain_ticks, show_legend
 from pymc_active.plots.marks import dots, draw_band
 from pymc_active.plots.measurements import names_of
+from pymc_active.plots.predictions import draw_map, grid_of
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION
 from pymc_active.predictions.predict import predict
 from pymc_active.support.numbers import Z89
@@ -35,24 +35,19 @@ def plot_optimum(
       ``n_candidates`` most likely ones.
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
-    count("n_candidates", n_candidates)
-    if n_points is not None:
-        count("n_points", n_points, least=2)
     if optimum.domain.is_pool:
-        return _plot_pool(optimum, n_candidates, axes)
-    if optimum.samples.sizes["input"] == 2:
-        return _plot_map(optimum, n_points or 60, axes)
-    return _plot_lines(optimum, n_points or 200, axes)
+        return _plot_pool(optimum, count("n_candidates", n_candidates), axes)
+    is_map = optimum.samples.sizes["input"] == 2
+    n_points = count("n_points", (60 if is_map else 200) if n_points is None else n_points, least=2)
+    return (_plot_map if is_map else _plot_lines)(optimum, n_points, axes)
 
 
 def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
     """The posterior along each input through the recommended point, and the possible places below."""
     names = names_of(optimum.samples.input.to_numpy().tolist())
     D, what, output = len(names), _kind(optimum), optimum.fit.gpm.output
-    if axes is None:
-        size = (6.4 if D == 1 else 1.2 + 2.4 * D, 4.4)
-        axes = new_grid((2, D), size, sharex="col", sharey="row", height_ratios=[2, 1])
-    axes = read_axes(axes, (2, D))
+    size = (6.4 if D == 1 else 1.2 + 2.4 * D, 4.4)
+    axes = new_grid((2, D), size, axes, sharex="col", sharey="row", height_ratios=[2, 1])
     at, places = np.asarray(optimum.x, float)[0], optimum.samples.x.to_numpy()
     low, high = optimum.domain.low, optimum.domain.high
     grid = np.tile(at, (D, n_points, 1))
@@ -60,7 +55,6 @@ def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
     mean, sd = (part.reshape(D, n_points) for part in _moments(optimum, grid.reshape(-1, D)))
     bottom, top = mean - Z89 * sd, mean + Z89 * sd
     X, y = _data_inside(optimum)
-    ends = np.concatenate([bottom.ravel(), top.ravel(), y])
     for d, (upper, lower) in enumerate(axes.T):
         draw_band(upper, grid[d, :, d], (mean[d], bottom[d], top[d]))
         if D == 1:
@@ -72,11 +66,9 @@ def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
         width = np.full(len(places), 100 / len(places))
         lower.hist(places[:, d], np.linspace(low[d], high[d], 41), weights=width, color=VERMILION, alpha=0.75)
         lower.axvline(at[d], color=INK, lw=1.0, ls="--")
-        margin, above = 0.02 * (high[d] - low[d]), 0.05 * np.ptp(ends)
-        xlim = (low[d] - margin, high[d] + margin)
-        upper.set(xlim=xlim, ylim=(ends.min() - above, ends.max() + above))
-        lower.set(xlim=xlim, ylim=(0, None), xlabel=names[d])
+        lower.set_xlabel(names[d])
         for ax in (upper, lower):
+            ax.margins(x=0.02)
             plain_ticks(ax, "x", 8 if D == 1 else 4)
     axes[0, 0].set_ylabel(output)
     axes[1, 0].set_ylabel(f"place of the\n{what} (%)")
@@ -90,7 +82,7 @@ def _plot_lines(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
 
 def _plot_map(optimum: Optimum, n_points: int, axes: Any) -> np.ndarray:
     """The mean of f over two inputs, with the possible places."""
-    axes = new_grid((1, 1), (6.4, 4.8)) if axes is None else read_axes(axes, (1, 1))
+    axes = new_grid((1, 1), (6.4, 4.8), axes)
     ax = axes[0, 0]
     sides, grid = grid_of(np.stack([optimum.domain.low, optimum.domain.high], axis=1), n_points)
     draw_map(ax, sides, _moments(optimum, grid)[0], f"mean of f: {optimum.fit.gpm.output}")
@@ -117,9 +109,7 @@ def _plot_pool(optimum: Optimum, n_candidates: int, axes: Any) -> np.ndarray:
     shown = leading if recommended in leading else np.append(leading[: n_candidates - 1], recommended)
     mean, sd = _moments(optimum, pool[shown])
     at, p, is_best = np.arange(len(shown)), probability[shown], shown == recommended
-    if axes is None:
-        axes = new_grid((1, 2), (7.2, 1.3 + 0.3 * len(shown)), sharey=True, width_ratios=[1, 1.2])
-    axes = read_axes(axes, (1, 2))
+    axes = new_grid((1, 2), (7.2, 1.3 + 0.3 * len(shown)), axes, sharey=True, width_ratios=[1, 1.2])
     left, right = axes[0]
     for part, color, label in ((~is_best, BLUE, "89 % interval of f"), (is_best, VERMILION, "recommended")):
         left.barh(at[part], 100 * p[part], color=color, alpha=0.75, height=0.7)

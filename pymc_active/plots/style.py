@@ -17,6 +17,4 @@ STYLE = {
 }
 # A line at a limit or a reference.
 LIMIT: dict[str, Any] = {"color": GREY, "lw": 0.9, "ls": (0, (5, 3)), "zorder": 0}
-# A light box behind text that a line may cross.
-PAPER: dict[str, Any] = {"fc": "white", "ec": "none", "pad": 0.8, "alpha": 0.8}
 DOT: dict[str, Any] = {"ms": 5, "color": INK, "mec": "white", "mew": 0.5, "zorder": 3}

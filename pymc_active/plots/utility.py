@@ -9,9 +9,10 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.plots.axes import Axes, check_result, name_rows, new_axes, plain_ticks, show_legend
-from pymc_active.plots.marks import note
+from pymc_active.plots.marks import read_rows
 from pymc_active.plots.measurements import names_of
-from pymc_active.plots.style import BLUE, INK, LIMIT, PAPER, VERMILION
+from pymc_active.plots.style import BLUE, INK, LIMIT, VERMILION
+from pymc_active.support.options import count
 from pymc_active.support.tables import input_labels, read_inputs
 
 # Candidates in a ranking.
@@ -37,7 +38,7 @@ def plot_utility(
 
     ``utility`` is what a criterion such as :func:`pymc_active.active.bald` returns for the candidates ``X`` (m, D), in
     the user's units. ``data`` are points measured already (k, D), or an object with such an ``X``, as a fit or a
-    :class:`Learner`. ``picks`` says how many of the best to mark, or which rows, which are then numbered. ``ax`` is as
+    :class:`Learner`. ``picks`` says how many of the best to mark, or which rows. ``ax`` is as
     in :mod:`pymc_active.plots`.
 
     Examples
@@ -53,11 +54,15 @@ def plot_utility(
     check_result(utility, xr.DataArray, "plot_utility", "what a criterion, such as pma.active.bald(fit, X), returns")
     if utility.ndim != 1:
         raise ValueError(f"utility must have one dimension, point; got {', '.join(map(str, utility.dims))}")
-    rows = _read_picks(picks, utility.to_numpy())
+    ranks = np.argsort(-utility.to_numpy(), kind="stable")[: np.isfinite(utility).sum().item()]
+    if isinstance(picks, int | np.integer):
+        rows, label = ranks[: count("picks", picks, least=0)], "best"
+    else:
+        rows, label = read_rows("picks", picks, len(utility)), "picked"
     if X is None:
         if data is not None:
             raise ValueError("pass the candidates as X to mark the data")
-        return _plot_ranking(utility, rows, picks, ax)
+        return _plot_ranking(utility, ranks, rows, label, ax)
     values = read_inputs(X, "X")
     D = values.shape[1]
     labels = input_labels(X, D)
@@ -67,15 +72,12 @@ def plot_utility(
         raise ValueError(f"X must have one row for each of the {len(utility)} candidates; got {len(values)}")
     known = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=D)
     if D > 2:
-        return _plot_ranking(utility, rows, picks, ax)
+        return _plot_ranking(utility, ranks, rows, label, ax)
     ax = (_plot_along if D == 1 else _plot_map)(utility, values, names_of(labels), known, ax)
     if len(rows):
         places = values[rows] if D == 2 else np.c_[values[rows], utility[rows]]
         # The frame must not clip points that lie on it.
-        ax.plot(*places.T, label=_pick_label(picks), clip_on=False, **_PICK)
-        for i, place in enumerate(places if np.ndim(picks) and len(rows) > 1 else (), 1):
-            # Dark numbers need a light box on a dark map.
-            note(ax, str(i), tuple(place), (8, 5), bbox=PAPER, zorder=6)
+        ax.plot(*places.T, label=label, clip_on=False, **_PICK)
     show_legend(ax, is_below=D == 2)
     return ax
 
@@ -89,9 +91,8 @@ def _plot_along(utility: xr.DataArray, X: np.ndarray, names: list[str], data: np
     if len(at):
         ticks: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(at, np.zeros(len(at)), "|", ms=11, mew=1.6, color=INK, label="data", zorder=3, **ticks)
-    ends = np.concatenate([x, at])
-    margin = 0.02 * np.ptp(ends) or 1.0
-    ax.set(xlabel=names[0], ylabel=_axis_label(utility), xlim=(ends.min() - margin, ends.max() + margin))
+    ax.margins(x=0.02)
+    ax.set(xlabel=names[0], ylabel=_axis_label(utility))
     return ax
 
 
@@ -115,39 +116,21 @@ def _plot_map(utility: xr.DataArray, X: np.ndarray, names: list[str], data: np.n
     return ax
 
 
-def _plot_ranking(utility: xr.DataArray, marked: np.ndarray, picks: Any, ax: Axes | None) -> Axes:
+def _plot_ranking(utility: xr.DataArray, ranks: np.ndarray, marked: np.ndarray, label: str, ax: Axes | None) -> Axes:
     """The best candidates in order, by their labels, and below them picks that are not among them."""
     u = utility.to_numpy()
-    best = np.argsort(-np.where(np.isfinite(u), u, -np.inf), kind="stable")[:_SHOWN].tolist()
-    rows = np.array(list(dict.fromkeys([*best, *marked.tolist()])))
-    [dim] = utility.dims
-    labels = utility[dim].to_numpy()
+    rows = np.array(list(dict.fromkeys([*ranks[:_SHOWN].tolist(), *marked.tolist()])), int)
+    labels = utility[utility.dims[0]].to_numpy()
     ax = new_axes(ax, (6.4, 1.0 + 0.3 * len(rows)))
     at, is_marked = np.arange(len(rows)), np.isin(rows, marked)
     ax.plot(u[rows][~is_marked], at[~is_marked], "o", ms=6, color=BLUE)
-    ax.plot(u[rows][is_marked], at[is_marked], label=_pick_label(picks), **_PICK)
+    ax.plot(u[rows][is_marked], at[is_marked], label=label, **_PICK)
     if np.isfinite(u).any():
         ax.axvline(float(np.median(u[np.isfinite(u)])), label="median", **LIMIT)
     name_rows(ax, [str(labels[row]) for row in rows])
     ax.set(xlabel=_axis_label(utility), ylabel=f"candidate, of {len(u):,}")
     show_legend(ax)
     return ax
-
-
-def _read_picks(picks: Any, utility: np.ndarray) -> np.ndarray:
-    """Rows to mark."""
-    n = len(utility)
-    if isinstance(picks, int | np.integer) and not isinstance(picks, bool) and picks >= 0:
-        finite = np.flatnonzero(np.isfinite(utility))
-        return finite[np.argsort(-utility[finite], kind="stable")][:picks]
-    rows = np.asarray(picks)
-    if rows.ndim != 1 or (rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n)):
-        raise ValueError(f"picks must be a number of candidates, or rows from 0 to {n - 1}; got {picks!r}")
-    return rows.astype(int)
-
-
-def _pick_label(picks: Any) -> str:
-    return "best" if isinstance(picks, int | np.integer) else "picked"
 
 
 def _axis_label(utility: xr.DataArray) -> str:

@@ -1,4 +1,4 @@
-"""Plot kernel structures: which one the data prefer, and its components."""
+"""Plot what searches found: kernels that the data prefer, the components of one, and relevant inputs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.plots.axes import (
-    Axes,
-    check_result,
-    name_rows,
-    new_axes,
-    new_grid,
-    read_axes,
-    show_legend,
-    small_title,
-)
+from pymc_active.plots.axes import Axes, check_result, name_rows, new_axes, new_grid, show_legend, small_title
 from pymc_active.plots.marks import note_in_row
 from pymc_active.plots.measurements import column_of, names_of
 from pymc_active.plots.style import BLUE, CYCLE, GREY, INK
 from pymc_active.predictions.predict import predict
-from pymc_active.structure.decompose import Decomposition, percent
+from pymc_active.relevant_inputs.search import HDSResult
+from pymc_active.structure.decompose import Decomposition
 from pymc_active.support.numbers import Z89
 from pymc_active.support.options import count
 
@@ -39,12 +31,8 @@ def plot_decomposition(decomposition: Decomposition, *, input: Any = 0, axes: An
     column, _ = column_of(fit.gpm.inputs, input)
     own = [column if acts[column] or not acts.any() else int(acts.argmax()) for acts in table.acts_on.to_numpy()]
     is_shared, n = set(own) <= {column}, len(own) + 2
-    if axes is None:
-        axes = new_grid((n, 1), (7.2, 1.2 + (1.9 if is_shared else 2.2) * n), sharex=is_shared)[:, 0]
-    axes = read_axes(axes, (n,))
+    axes = new_grid((n, 1), (7.2, 1.2 + (1.9 if is_shared else 2.2) * n), axes, sharex=is_shared)[:, 0]
     what = f"{fit.gpm.description}: mean and 89 % interval of f, with the data"
-    if "probability" in table.attrs:
-        what += f". The search gives this kernel {percent(table.attrs['probability'])} of the probability"
     # Of each panel: title, color, mean, variance, dots.
     panels = [(what, BLUE, table.f_mean, table.f_variance, fit.y)]
     for c in range(len(own)):
@@ -92,11 +80,10 @@ def plot_evidence(posterior: xr.DataArray | xr.Dataset, *, n: int = 20, ax: Axes
     ``log_evidence`` and ``doubtful`` over ``model``.
     """
     check_result(posterior, (xr.DataArray, xr.Dataset), "plot_evidence", "what model_posterior returns")
-    table = posterior.reset_coords() if isinstance(posterior, xr.Dataset) else posterior.to_dataset(name="probability")
+    table = posterior if isinstance(posterior, xr.Dataset) else posterior.to_dataset(name="probability")
     table = table.reset_coords()
     if not {"probability", "log_evidence", "doubtful"} <= set(table) or "model" not in table.dims:
-        got = f"{', '.join(map(str, table))} over {', '.join(map(str, table.dims))}"
-        raise ValueError(f"expected probability, log_evidence and doubtful over model; got {got}")
+        raise ValueError(f"expected probability, log_evidence and doubtful over model; got {list(table)}")
     table = table.isel(model=np.isfinite(table.log_evidence.to_numpy()))
     table = table.isel(model=np.argsort(-table.log_evidence.to_numpy(), kind="stable")[: count("n", n)])
     below = table.log_evidence.to_numpy() - float(table.log_evidence.max())
@@ -128,17 +115,36 @@ def plot_model_posterior(history: xr.DataArray, *, n_models: int = 5, ax: Axes |
     if set(history.dims) != {"n_observations", "model"}:
         raise ValueError(f"history must have the dims n_observations and model; got {list(history.dims)}")
     values = history.transpose("n_observations", "model").to_numpy()
-    n = history.n_observations.to_numpy() if "n_observations" in history.coords else np.arange(len(values))
+    n = history.n_observations.to_numpy()
     named = np.argsort(-np.nan_to_num(values).max(0), kind="stable")[: count("n_models", n_models)]
     ax = new_axes(ax, (7.2, 4.0))
     ax.plot(n, np.delete(values, named, axis=1), color=GREY, lw=0.8, alpha=0.6, zorder=1)
+    labels = history.model.to_numpy()
     for i, color in zip(named, CYCLE * len(named), strict=False):
-        label = str(history.model.to_numpy()[i])
-        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=label)
+        ax.plot(n, values[:, i], color=color, lw=1.8, marker="o", ms=3, label=str(labels[i]))
     ax.set(xlabel="number of observations", ylabel="posterior probability", ylim=(-0.07, 1.03))
-    if len(n) == 1:
-        # A narrower axis would have ticks at fractions of an observation.
-        ax.set_xlim(n[0] - 1, n[0] + 1)
-    ax.locator_params(axis="x", integer=True)
+    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
     show_legend(ax)
     return ax
+
+
+def plot_active_inputs(result: HDSResult, *, n_inputs: int = 6, axes: Any = None) -> np.ndarray:
+    """All evaluations of :func:`pymc_active.active.hds` against each input found, up to ``n_inputs``: (1, k) Axes.
+
+    Those inputs come first between whose values the mean of f varies most.
+    """
+    check_result(result, HDSResult, "plot_active_inputs", "the result of hds")
+    X, y = result.data()
+    # Of ten groups of equally many evaluations.
+    means = [[part.mean() for part in np.array_split(y[np.argsort(x)], 10) if len(part)] for x in X.T]
+    shown = sorted(range(len(means)), key=lambda k: -np.std(means[k]))[: count("n_inputs", n_inputs)]
+    shape = (1, max(len(shown), 1))
+    grid = new_grid(shape, (1.2 + 2.0 * shape[1], 2.8), axes, sharey=True)
+    for ax, k in zip(grid[0], shown, strict=False):
+        ax.plot(X[:, k], y, "o", ms=3, color=BLUE, alpha=0.5, mew=0)
+        ax.set_xlabel(f"input {result.active[k]}")
+    grid[0, 0].set_ylabel("f")
+    rest = len(result.active) - len(shown)
+    text = f"{result.settings.n_dims:,} inputs, {result.n_evaluations} evaluations: {len(result.active)} found"
+    small_title(grid[0, 0], text + (f", {rest} not shown" if rest else ""))
+    return grid
