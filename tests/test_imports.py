@@ -55,7 +55,7 @@ BUDGETS = {
     "checking": 940,
     "learner": 3340,
     "relevant_inputs": 1540,
-    "plots": 1500,
+    "plots": 1400,
     "datasets": 60,
     "active": 60,
     "cov": 20,
