@@ -240,7 +240,7 @@ def test_the_function_of_a_run_without_a_model_is_passed_again(tmp_path):
     Learner(embedding, bounds=BOX, random_seed=3).save(path)
     with pytest.raises(ValueError, match=r"cannot hold the function .* pass it as model="):
         Learner.load(path)
-    with pytest.raises(TypeError, match="takes its function as model=; got GPModel"):
+    with pytest.raises(TypeError, match="takes its function as model=; got ArdGP"):
         Learner.load(path, model=pma.ard_gp([[1.0, 0, 5]], [0.0]))
     path.unlink()
     Learner(None, bounds=BOX, random_seed=3).save(path)

@@ -200,7 +200,7 @@ def summarize(records: dict[Key, dict], truth: dict[Key, dict]) -> dict:
 def plot(summary: dict):
     fig, axes = panels(1, len(METRICS), figsize=(11, 3.8))
     colors = dict(
-        zip(METHODS, ("#8a8a8a", "#d9822b", "#1f6fb4", "#6a3d9a", "#2a9d5c", "#b22222", "#000000"), strict=True)
+        zip(METHODS, ("#8a8a8a", "#d9822b", "#1f6fb4", "#6a3d9a", "#2a9d5c", "#000000"), strict=True)
     )
     for ax, (metric, title) in zip(axes, METRICS.items(), strict=True):
         for i, m in enumerate(METHODS):

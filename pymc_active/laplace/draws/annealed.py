@@ -2,7 +2,7 @@
 
 The path leads from a mixture q, the Student-t proposals of importance sampling with some of the prior, to the posterior
 p by powers, q^(1 - b) p^b. With b = 1 / (1 + s) the additional noise s of
-:func:`pymc_active.inference.annealing.anneal` stands for it. Source: Neal (2001), Annealed importance sampling.
+``inference.annealing.anneal`` stands for it. Source: Neal (2001), Annealed importance sampling.
 """
 
 from __future__ import annotations
