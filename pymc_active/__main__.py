@@ -62,7 +62,8 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="pymc-active", description="Which measurement next?")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    usage = "%(prog)s measurements.csv --target NAME (--candidates pool.csv | --bounds NAME=LOW:HIGH ...) [options]"
+    usage = "%(prog)s measurements.csv --target NAME (--candidates pool.csv | --bounds NAME=LOW:HIGH ...) "
+    usage += "--state run.nc [options]"
     suggest = commands.add_parser("suggest", help="from two tables to the rows worth measuring", usage=usage)
     suggest.description, suggest.epilog = _ABOUT, _MORE
     suggest.formatter_class = RawDescriptionHelpFormatter

@@ -60,7 +60,8 @@ def probit_gp(
     Warns
     -----
     DataWarning
-        If default priors do not suit the scale of X.
+        If points lie far outside the ``bounds``, or these span decades. Without bounds nothing is said of the scale of
+        X, which the default priors expect to be about one.
 
     Examples
     --------

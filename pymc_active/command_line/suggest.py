@@ -39,7 +39,7 @@ _KEY = "command_line"
 # With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
 _MANY, _SHOWN = 15, 6
 # Advice of warnings that is about Python.
-_PYTHON = re.compile(r"\. (If it is a slip, learner|Make output_map|If they are the answers, tell)")
+_PYTHON = re.compile(r"\. (Make output_map|If they are the answers, tell)")
 
 
 def suggest(given: Namespace) -> None:

@@ -127,9 +127,13 @@ class Learner(Summarized):
 
     Warns
     -----
-    DataWarning, DoubtfulFitWarning
-        If the data that scaled the inputs cover only a small part of the candidates, or lie on a plane of a box; once a
-        run, if a fit is doubtful, and when a longer run first replaces a fit; of an answer that all others contradict.
+    DataWarning
+        At once, if candidates and data do not suit each other: other units, codes for missing values, data that cover a
+        small part of the candidates or lie on a plane of a box. At the first fit, as :func:`pymc_active.fit`;
+        once a run, of outputs that call for an :class:`OutputMap`, or one far from all others. :func:`advise` looks
+        closer.
+    DoubtfulFitWarning
+        Once a run, if a fit is doubtful, and when a longer run first replaces a fit.
 
     Examples
     --------
@@ -362,11 +366,11 @@ class Learner(Summarized):
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
         data and, unless ``repeat``, is not asked for again. In a table of several rows NaN, None and masked values mean
-        "not measured yet": such a row is left out, with an RunWarning, and stays pending. ``failed``, a bool or
+        "not measured yet": such a row is left out, with a RunWarning, and stays pending. ``failed``, a bool or
         one for each row, says that rows without a number failed: ``failed=np.isnan(y)``.
 
         ``asked`` (shaped as x) are the pending points that these answer, if the settings were rounded or missed; the
-        model learns x. An RunWarning says so of points that are close to pending ones, and of answers that came
+        model learns x. A RunWarning says so of points that are close to pending ones, and of answers that came
         before. Results told together are one step for the fit, which is faster than telling them one by one.
 
         ``y_sd``, (k,) or a number, are known standard deviations of y, error bars as in :func:`ard_gp`; measurements
@@ -460,7 +464,7 @@ class Learner(Summarized):
 
         The file is netCDF without code, which ArviZ can open: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points, the last fit of each model. An older one stays intact
-        until it is complete. A model that no builder made is not in it, and an RunWarning says so at the first
+        until it is complete. A model that no builder made is not in it, and a RunWarning says so at the first
         time. A FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
         ValueError for labels other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
         """

@@ -185,8 +185,8 @@ def _repeats(model: GPModel) -> str | None:
         return None
     return (
         f"{len(y) - rows} of {len(y)} rows repeat others, outputs included, to the last digit, so that the noise looks "
-        "like zero, and a fit may take long. If they were entered twice, leave them out (data.drop_duplicates()); a "
-        "simulator without noise need not be run twice"
+        "like zero, and a fit may take long or fail. If they were entered twice, leave them out "
+        "(data.drop_duplicates()); a simulator without noise need not be run twice"
     )
 
 

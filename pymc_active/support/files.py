@@ -103,7 +103,7 @@ def write(
 
 
 def read(path: str | os.PathLike, kind: str, format_version: int) -> Contents:
-    """Read a file of this kind and version into memory; an RunWarning if other versions of packages wrote it.
+    """Read a file of this kind and version into memory; a RunWarning if other versions of packages wrote it.
 
     A missing file is a FileNotFoundError; another kind or version, or a damaged file, a ValueError.
     """

@@ -231,7 +231,8 @@ def pes(
     ------
     TypeError, ValueError
         For no candidates and no bounds, malformed bounds, hyperparameters from none or two sources or another model,
-        equal observations, or, with bounds, a kernel without second derivatives (Matérn 1/2 and 3/2).
+        equal observations, or, with bounds, a kernel without second derivatives (Matérn 1/2 and 3/2) or a model of
+        :func:`from_marginal`.
 
     Warns
     -----

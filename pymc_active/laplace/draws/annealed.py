@@ -1,8 +1,8 @@
 """Anneal draws around modes to the posterior, where hardly any of them has weight: it is far from Gaussian.
 
 The path leads from a mixture q, the Student-t proposals of importance sampling with some of the prior, to the posterior
-p by powers, q^(1 - b) p^b. With b = 1 / (1 + s) the additional noise s of
-``inference.annealing.anneal`` stands for it. Source: Neal (2001), Annealed importance sampling.
+p by powers, q^(1 - b) p^b. With b = 1 / (1 + s) the additional noise s, by which particles from the prior are annealed,
+stands for it. Source: Neal (2001), Annealed importance sampling.
 """
 
 from __future__ import annotations
