@@ -72,7 +72,7 @@ def advise(fit: Fit) -> list[str]:
     >>> print(pma.advise(fit)[0])
     """
     if not isinstance(fit, Fit):
-        raise TypeError(f"advise takes a fit of one model; got {kind_of(fit)}")
+        raise TypeError(f"advise takes a fit of one model, of several learner.fit.best; got {kind_of(fit)}")
     outlier = _outlier(fit)
     # A slip would call for a map, too.
     texts = [outlier or output_map_advice(fit), _contradiction(fit), _alias(fit)]
