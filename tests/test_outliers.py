@@ -68,7 +68,7 @@ def test_the_others_are_twice_as_many_as_the_four_parameters(n, is_named):
 
 
 def test_advice_needs_a_fit():
-    with pytest.raises(TypeError, match=r"advise takes a fit of one model; got GPModel"):
+    with pytest.raises(TypeError, match=r"advise takes a fit of one model, of several .*best; got GPModel"):
         pma.advise(pma.ard_gp([[0.0]], [1.0]))
 
 

@@ -73,7 +73,7 @@ def advise(fit: Fit) -> list[str]:
     y[7] = 3.01897 is far from what all other data predict there, -0.995
     """
     if not isinstance(fit, Fit):
-        raise TypeError(f"advise takes a fit of one model; got {kind_of(fit)}")
+        raise TypeError(f"advise takes a fit of one model, of several learner.fit.best; got {kind_of(fit)}")
     outlier = _outlier(fit)
     # A slip would call for a map, too.
     texts = [outlier or output_map_advice(fit), _contradiction(fit), _alias(fit)]
