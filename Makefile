@@ -2,7 +2,7 @@
 # make docs    build the documentation, docs/_build/html/index.html
 # make quick   run linters, types and the tests that say most
 # make test    run every check
-# make nightly run what takes too long for make test: graphs under Numba and JAX, the smallest record of every benchmark
+# make nightly run what takes too long for make test: kills, clusters, fuzz, coverage, Numba and JAX, every benchmark
 # PYTHON=...   the Python to make the environment with, if not the one found
 
 VENV := .venv

@@ -468,3 +468,14 @@ def test_a_column_of_error_bars_is_known(lab, options):
     lab.write("measurements.csv", pd.concat([table.assign(sd=[0.5, 0.0, 1.0, 0.25, ""]), sheet]))
     assert f"where fat was {table.fat[2]:.6g} ± 1.5" in lab.fails(*options, *QUICK, "--error", "sd")
     assert "has no column 'error'" in lab.fails(*options, *QUICK, "--error", "error")
+
+
+def test_a_report_looks_closer(lab):
+    """A slip that hides in the noise that it makes is named."""
+    table = rows(POOL["sample"][:16])
+    table.loc[5, "fat"] += 30
+    lab.write("measurements.csv", table)
+    lab(*POOLED, "--criterion", "uncertainty")
+    assert lab.run("report", "run.nc") == 0
+    assert "y[5] = " in lab.err
+    assert "is far from what all other data predict there" in lab.err

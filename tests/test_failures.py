@@ -444,7 +444,7 @@ def test_maxima_of_paths_are_where_experiments_work(candidates):
     assert not (learner(failures=()).optimum(40).samples.x.to_numpy().sum(1) >= 0.9).all()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 # Without noise, at sixty points.
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
 def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():

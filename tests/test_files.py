@@ -304,6 +304,7 @@ def test_what_was_told_is_in_the_file_before_the_next_question(tmp_path):
     assert_array_equal(Learner.load(path).y, active.y)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="saves are killed through fork and SIGKILL")
 def test_a_save_that_is_killed_at_any_line_leaves_the_old_file_or_the_new_one(tmp_path):
     command = [sys.executable, "-c", KILLING + KILLED_SAVES, str(tmp_path / "run.nc")]

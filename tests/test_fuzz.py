@@ -22,7 +22,7 @@ import pymc_active as pma
 from pymc_active import active, search
 from pymc_active.laplace import fit_laplace_models
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 # Any other value than a bool would count as one of these.
 FLAGS = {"minimize", "repeat", "optimize"}

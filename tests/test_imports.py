@@ -46,7 +46,7 @@ BUDGETS = {
     "information": 760,
     "inference": 860,
     "laplace": 2480,
-    "particles": 1280,
+    "particles": 1300,
     "predictions": 1080,
     "paths": 920,
     "structure": 1780,
@@ -64,7 +64,7 @@ BUDGETS = {
     "search": 20,
     "types": 20,
     "__init__": 20,
-    "command_line": 420,
+    "command_line": 440,
     "__main__": 120,
 }
 

@@ -135,6 +135,7 @@ def test_verification_and_targets_are_the_same_rows_of_a_lazy_pool_and_of_an_arr
     assert all(np.array_equal(one, rows[0]) for one in rows)
 
 
+@pytest.mark.nightly
 def test_memory_is_bounded_by_the_block():
     def peak(n_blocks):
         active = learner(da.random.default_rng(3).uniform(-1, 1, (n_blocks * 10_000, 2), chunks=(10_000, 2)))

@@ -259,7 +259,7 @@ def test_the_gain_of_a_logarithm_is_that_of_two_searches(multiplied):
     assert multiplied.gain == pytest.approx(float(of_log.max() - np.sum(ADDED) - of_y.max()), abs=3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("error::pymc_active.DataWarning", "ignore::pymc_active.DoubtfulFitWarning")
 def test_doubtful_fits_without_noise_do_not_call_for_a_logarithm():
     """All good fits of y are nearly singular, and all sound ones are poor."""

@@ -416,6 +416,7 @@ def test_particles_that_have_not_followed_are_mixed_with_draws_around_modes(seed
     assert not fit.diagnostics["warnings"]
 
 
+@pytest.mark.filterwarnings("ignore::pymc_active.DataWarning")
 def test_particles_that_have_not_followed_are_doubtful():
     with pytest.warns(pma.DoubtfulFitWarning, match=r"far from what the priors expect.* \(give bounds"):
         fit = pma.fit_smc(far_from_the_priors(), random_seed=0, progressbar=False)

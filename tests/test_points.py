@@ -88,7 +88,7 @@ print("done")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_single_precision_of_pytensor():
     flags = f"{os.environ.get('PYTENSOR_FLAGS', '')},floatX=float32".lstrip(",")
     done = subprocess.run(

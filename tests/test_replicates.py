@@ -136,7 +136,7 @@ def test_a_point_that_joins_its_replicates():
     assert fit.posterior.value(theta) == pytest.approx(MODELS["ard"]().posterior().value(theta), rel=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_thousands_of_replicates_take_seconds():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (164, 5))[rng.integers(0, 164, 3295)]

@@ -23,7 +23,7 @@ from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
 distributed = pytest.importorskip("distributed", reason="only the dask extra brings it")

@@ -199,9 +199,7 @@ def summarize(records: dict[Key, dict], truth: dict[Key, dict]) -> dict:
 
 def plot(summary: dict):
     fig, axes = panels(1, len(METRICS), figsize=(11, 3.8))
-    colors = dict(
-        zip(METHODS, ("#8a8a8a", "#d9822b", "#1f6fb4", "#6a3d9a", "#2a9d5c", "#000000"), strict=True)
-    )
+    colors = dict(zip(METHODS, ("#8a8a8a", "#d9822b", "#1f6fb4", "#6a3d9a", "#2a9d5c", "#000000"), strict=True))
     for ax, (metric, title) in zip(axes, METRICS.items(), strict=True):
         for i, m in enumerate(METHODS):
             rows = [(j, c["methods"][m][metric]) for j, c in enumerate(summary.values()) if m in c["methods"]]

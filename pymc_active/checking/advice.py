@@ -86,8 +86,8 @@ def _outlier(fit: Fit) -> str | None:
     row, predicted = outlier
     return (
         f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {predicted:.4g}, and makes the "
-        "noise look larger than it is elsewhere. If it is a slip, correct it (learner.correct); if the experiment "
-        "failed, leave it out, or tell NaN"
+        "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, "
+        "leave it out, or tell NaN"
     )
 
 

@@ -19,6 +19,7 @@ from pymc_active.command_line.tables import Table, is_empty, listing, read_measu
 from pymc_active.criteria.by_name import criterion_names
 from pymc_active.support.locks import locked
 from pymc_active.support.numbers import coordinate, plus_minus
+from pymc_active.support.user_warnings import warn_if
 
 # What the file of a run remembers, and no later call may change; which of the learner's notes are these options.
 _REMEMBERED = (
@@ -236,7 +237,12 @@ def report(state: str) -> None:
             print(learner.optimum())
         elif learner.models and learner.criterion is not None:
             print("the best candidate scores {:.3g} {} by {}".format(*learner.best_score(), learner.criterion_name))
-        print(learner.fit if learner.models else "predictions begin when the points of the first design are measured")
+        if not learner.models:
+            print("predictions begin when the points of the first design are measured")
+            return
+        print(learner.fit)
+        for text in pma.advise(learner.fit.best if isinstance(learner.fit, pma.ModelAverage) else learner.fit):
+            warn_if(text)
 
 
 def _load(state: str) -> Learner:

@@ -13,6 +13,7 @@ import pandas as pd
 from pymc_active.criteria.base import Criterion, is_lazy
 from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
 from pymc_active.criteria.epig import N_TARGETS
+from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Box, Candidates, Pool
@@ -206,6 +207,9 @@ def new_run(
         criterion = partial(CRITERIA[criterion].function, X_target=X_target)
     named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
+    if isinstance(made, Pes) and isinstance(candidates, Box):
+        for model in subject.models.values():
+            model.posterior().check_twice_differentiable()
     no_data = Data(np.empty((0, len(inputs))), np.empty(0))
     data = no_data if isinstance(subject, FirstDesign) else subject.data.copy()
     return Run(

@@ -52,6 +52,9 @@ _FEW, _CYCLES, _ENOUGH = 8, 500, 1000
 
 def advise_on(model: GPModel, is_asked: bool = False) -> list[str]:
     """What the data and priors of a model call for, in words; ``is_asked`` if a run asked for the points."""
+    if not is_asked and (text := _missing_values(model)):
+        # Such numbers look like other units and far points, too.
+        return [text]
     questions = _QUESTIONS if is_asked else (*_QUESTIONS, *_OF_TABLES)
     return [text for question in questions if (text := question(model))]
 
@@ -372,4 +375,4 @@ _QUESTIONS: tuple[Callable[[GPModel], str | None], ...] = (
     _known_period,
 )
 # Points that were asked for are no slips, and do not come from y; and a run speaks of its box before it asks.
-_OF_TABLES = (_decades, _missing_values, _output_among_inputs, _repeats)
+_OF_TABLES = (_decades, _output_among_inputs, _repeats)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_active.inference.annealing import MOST_LEVELS, anneal
 from pymc_active.inference.fit import Fit
+from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm, default_particles
@@ -79,6 +80,7 @@ def fit_smc(
     ((256, 3), 'smc')
     """
     n_particles = check_arguments(gpm, n_particles, "fit_smc")
+    warn_of_data(gpm)
     fit = run_smc(gpm, n_particles, np.random.default_rng(random_seed), progressbar, compile_kwargs=compile_kwargs)
     warn_if_doubtful(fit)
     return fit
