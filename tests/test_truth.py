@@ -56,10 +56,11 @@ def test_entropy_of_mixtures_with_very_narrow_and_very_distant_components(seed):
     assert abs(got - adaptive(integrand, means, sds)) < 1e-6
 
 
-def test_gradient_of_the_entropy_is_its_central_difference():
+@pytest.mark.parametrize("n_components", [1, 4])
+def test_gradient_of_the_entropy_is_its_central_difference(n_components):
     rng = np.random.default_rng(4)
-    means, variances = rng.normal(size=(4, 3)), rng.uniform(0.1, 2, size=(4, 3))
-    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    means, variances = rng.normal(size=(n_components, 3)), rng.uniform(0.1, 2, size=(n_components, 3))
+    weights = np.arange(1.0, n_components + 1) / np.arange(1, n_components + 1).sum()
     gradients = mixture_entropy_gradient(means, variances, weights)
     for array, gradient in zip((means, variances), gradients, strict=True):
         for index in np.ndindex(*array.shape):
