@@ -209,3 +209,16 @@ def test_codes_for_missing_values_are_noticed(x, code):
 )
 def test_settings_are_no_codes(x):
     assert code_for_missing_values(x[:, None], ["x"], "X") is None
+
+
+def test_a_run_of_several_models_says_of_each_what_is_its_own_and_once_what_is_shared():
+    depths, kelvin = np.append(DEPTHS, DEPTHS[0]), np.append(KELVIN, KELVIN[0])
+    bounds, prior = [(0, 1000)], {"log_lengthscale": np.log(50)}
+    models = [pma.composite_gp(depths, kelvin, "SE", bounds=bounds)]
+    models.append(pma.composite_gp(depths, kelvin, "RQ", bounds=bounds, priors=prior))
+    learner = pma.Learner(models, "model", bounds=bounds, random_seed=0)
+    with pytest.warns(pma.DataWarning) as caught:
+        learner.ask()
+    texts = [str(one.message) for one in caught if one.category is pma.DataWarning]
+    assert sum("1 of 31 rows repeat" in text for text in texts) == 1
+    assert sum("prior of log_lengthscale_RQ" in text for text in texts) == 1

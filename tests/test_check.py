@@ -264,7 +264,7 @@ def test_what_every_search_misses_is_found_by_annealing(monkeypatch, searched):
     checked = pma.check(fit, n_particles=512, random_seed=1, progressbar=False)
     own, other = checked["evidence"].log_evidence.to_numpy()
     assert other > own + 10
-    assert ", with an unknown error nats), more than a factor of 2" in checked.attrs["verdict"]
+    assert " nats, with an unknown error), more than a factor of 2" in checked.attrs["verdict"]
 
 
 def test_a_fit_loses_nothing_against_itself(particles):

@@ -127,9 +127,9 @@ def _on_evidence(tree: xr.DataTree) -> str:
     error = float(np.sqrt(np.nansum(errors**2)))
     if abs(difference) <= 2 * error < np.inf:
         return f"Its log evidence agrees ({difference:+.2f} ± {error:.2f} nats)."
-    known = f" ± {error:.2f}" if np.isfinite(errors).all() else ", with an unknown error"
+    known = f" ± {error:.2f} nats" if np.isfinite(errors).all() else " nats, with an unknown error"
     odds = "more" if abs(difference) > EVIDENCE_MATTERS else "less"
-    return f"Its log evidence differs ({difference:+.2f}{known} nats), {odds} than a factor of 2 in odds."
+    return f"Its log evidence differs ({difference:+.2f}{known}), {odds} than a factor of 2 in odds."
 
 
 def _on_decisions(tree: xr.DataTree) -> str:

@@ -96,7 +96,7 @@ class Current:
     def _warn(self, fit: Fit | ModelAverage, is_first: bool) -> None:
         """Say what is to be known of the data at the first fit of a run, and of a fit once a run."""
         if is_first:
-            warn_of_data(next(iter(self.run.subject.models.values())), is_asked=not self.run.n_start)
+            warn_of_data(*self.run.subject.models.values(), is_asked=not self.run.n_start)
         if isinstance(fit, Fit):
             warnings = (warn_if_doubtful, _warn_of_output_map)
             self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}

@@ -59,9 +59,9 @@ def advise_on(model: GPModel, is_asked: bool = False) -> list[str]:
     return [text for question in questions if (text := question(model))]
 
 
-def warn_of_data(model: GPModel, is_asked: bool = False) -> None:
-    """A DataWarning for each sentence of :func:`advise_on`."""
-    for text in advise_on(model, is_asked):
+def warn_of_data(*models: GPModel, is_asked: bool = False) -> None:
+    """A DataWarning for each sentence of :func:`advise_on`, of several models of the same data once."""
+    for text in dict.fromkeys(text for model in models for text in advise_on(model, is_asked)):
         warn_if(text)
 
 

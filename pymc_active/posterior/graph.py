@@ -227,6 +227,10 @@ class _Functions:
         return self.compile([self.graphs.theta, self.directions], H)
 
     @cached_property
+    def prior_variance(self):
+        return self.compile([self.graphs.theta, self.graphs.X_new], self.graphs.prior_variance)
+
+    @cached_property
     def predictive(self):
         g = self.graphs
         return self.compile([g.theta, g.X_new], [g.cross, g.prior_variance, g.mean_new, g.noise_variance])
@@ -306,7 +310,7 @@ class GraphPosterior(Posterior):
 
     def prior_variance(self, theta: np.ndarray, X: np.ndarray) -> np.ndarray:
         """k(x, x) at the rows of X, (m,)."""
-        return self._functions.predictive(theta, X, *self._data)[1]
+        return self._functions.prior_variance(theta, X, *self._data)
 
     def pull(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Gradient of ⟨W, k(A, B)⟩ in the rows of B, (m, D); W is (n, m) or (n, 1)."""
