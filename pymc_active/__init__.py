@@ -1,4 +1,4 @@
-"""Gaussian process models in PyMC that choose their own data."""
+"""PyMC models that choose their own data."""
 
 from importlib.metadata import version
 

@@ -29,7 +29,6 @@ from .models import from_marginal as from_marginal
 from .models.sampling import sample as sample
 from .particles import ParticleFit as ParticleFit
 from .particles import find_modes as find_modes
-from .particles import fit as fit
 from .particles import fit_smc as fit_smc
 from .particles import informative_rows as informative_rows
 from .paths import PosteriorPaths as PosteriorPaths
@@ -38,6 +37,7 @@ from .predictions.ensembles import as_ensemble as as_ensemble
 from .predictions.model_average import ModelAverage as ModelAverage
 from .predictions.output_map import OutputMap as OutputMap
 from .predictions.predict import predict as predict
+from .process.fit import fit as fit
 from .structure.decompose import Decomposition as Decomposition
 from .structure.decompose import decompose as decompose
 from .structure.relevance import relevance as relevance

@@ -613,6 +613,19 @@ def test_a_reference_that_misses_mass_is_not_believed(longer):
     assert "the reference is doubtful: few families." in verdict_on_fit(other)
 
 
+def test_a_reference_no_longer_than_the_fit_says_so(longer, report):
+    """As where no more particles are affordable; a trace is another method, whatever its length."""
+    n, sentence = longer.attrs["n_draws_of_fit"], "The reference was no longer than the fit"
+    assert n < longer.attrs["n_draws"]
+    assert sentence not in longer.attrs["verdict"]
+    other = longer.copy(deep=True)
+    other.attrs["n_draws"] = n
+    assert f"{sentence} ({n} draws for {n})" in verdict_on_fit(other)
+    assert "a longer run" not in verdict_on_fit(other)
+    other.attrs["reference"] = "fit"
+    assert sentence not in verdict_on_fit(other) + report.attrs["verdict"]
+
+
 def test_reports_carry_their_verdict(report, models):
     assert report.attrs["verdict"] == verdict_on_fit(report)
     assert models.attrs["verdict"] == verdict_on_models(models)

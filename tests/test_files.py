@@ -500,7 +500,7 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
     assert_array_equal(other.pending, first)
     with pytest.raises(ValueError, match=r"has the parameters ls_log__ \(\), but this one has ls \(\)"):
         Learner.load(tmp_path / "run.nc", model=user_model(lambda name: pm.Normal(name, 1, 0.1)))
-    with pytest.raises(TypeError, match="model must be a GPModel; got str"):
+    with pytest.raises(TypeError, match=r"model must be a GPModel or a pm\.Model; got str"):
         Learner.load(tmp_path / "run.nc", model="SE")
     with pytest.raises(ValueError, match="has no model 'SE'; it has 'model'"):
         Learner.load(tmp_path / "run.nc", model={"SE": user_model()})

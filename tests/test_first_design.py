@@ -62,7 +62,7 @@ def test_centers_are_spread_and_seldom_moved():
     "where", [{"bounds": BOX}, {"pool": POOL}, {"pool": POOL.to_numpy()}], ids=["box", "df", "array"]
 )
 def test_a_learner_begins_from_zero_points(learn, where):
-    active = Learner(learn=learn, gpm=None, random_seed=1, **where)
+    active = Learner(None, learn, random_seed=1, **where)
     asked = active.ask(5)
     assert len(np.unique(asked, axis=0)) == 5
     assert active.models == {}

@@ -87,7 +87,7 @@ def test_what_is_told_is_told_wholly_or_not_at_all(several, verb):
         except KeyboardInterrupt:
             outcomes.add(known(active) == after)
             assert known(active) in (before, after)
-            active._current.check_data()
+            assert all(len(gpm.y) == len(active.y) for gpm in active.models.values())
     assert n > 10
     assert False in outcomes
 
@@ -168,15 +168,6 @@ def test_what_is_told_or_given_up_while_another_thread_asks_counts():
     assert not meanwhile
     assert_array_equal(active.design().x, [first])
     assert_array_equal(active.pending, [third, POOL[2], *new])
-
-
-def test_data_that_were_changed_elsewhere_are_noticed():
-    gpm = pma.ard_gp(X, truth(X), bounds=BOX)
-    active, other = (pma.Learner(gpm, pool=POOL, random_seed=1) for _ in range(2))
-    active.correct(0, 50.0)
-    for verb in (lambda: other.fit, lambda: other.tell(POOL[0], 1.0), lambda: other.save("run.nc")):
-        with pytest.raises(ValueError, match=r"other data \(8 points\) than this learner knows \(8 points\)"):
-            verb()
 
 
 @pytest.mark.parametrize("name", ["bounds", "pool", "minimise"])

@@ -8,7 +8,7 @@ import pymc_active as pma
 from pymc_active.laplace.modes import task
 from pymc_active.laplace.modes.search import follow
 from pymc_active.particles.informative import by_variance
-from pymc_active.particles.particle_fit import FEWEST, default_particles
+from pymc_active.particles.particle_fit import FEWEST
 from pymc_active.posterior import array
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -89,9 +89,10 @@ def test_draws_of_many_points_have_the_moments_and_the_evidence_of_the_mode():
 
 
 def test_more_points_have_fewer_particles():
-    assert default_particles(50) == default_particles(300) == 256
-    assert default_particles(600) == 64
-    assert default_particles(10**5) == 16 < FEWEST
+    gpm = pma.ard_gp(*data(20))
+    assert gpm.n_particles(50) == gpm.n_particles(300) == 256
+    assert gpm.n_particles(600) == 64
+    assert gpm.n_particles(10**5) == 16 < FEWEST
 
 
 @pytest.mark.slow

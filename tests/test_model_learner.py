@@ -281,7 +281,7 @@ def test_models_that_cannot_be_compared_are_refused():
         (models(["LIN + PER", "SE", "PER + LIN"]), ValueError, r"'LIN \+ PER' and 'PER \+ LIN' are the same model"),
         ([*one, *models(["PER"], rows=[1, 2, 3])], ValueError, r"same data.*'SE' and 'PER'"),
         ([*one, "PER"], TypeError, "GPModel"),
-        (3, TypeError, "GPModel, a list or dict of them, a function"),
+        (3, TypeError, "GPModel, a dict of them, a list of GPModels, a function"),
     ):
         with pytest.raises(error, match=message):
             Learner(given, learn="model", pool=POOL)

@@ -478,7 +478,7 @@ def test_bad_arguments_are_refused(keyword, value):
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(TypeError, match="fit takes a GPModel"):
+    with pytest.raises(TypeError, match=r"fit takes a pm\.Model or a GPModel"):
         pma.fit(np.ones(3))
 
 

@@ -1,4 +1,4 @@
-"""The calls of the README, in order, on stand-in data; `getting_started` runs when the documentation is built."""
+"""The calls of the README and of a page, on stand-in data; `getting_started` runs when the documentation is built."""
 
 import ast
 import re
@@ -40,14 +40,17 @@ def names(tmp_path_factory):
 def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = README.read_text()
-    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    [own, block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(own, names)
+    assert 5 < names["x"]["dose"].item() < 12
+    assert np.isfinite(az.loo(names["trace"]).elpd)
     assert "n=25" in block
     exec(block.replace("n=25", "n=2"), names)
     assert np.isfinite(az.loo(names["trace"]).elpd)
     assert names["prediction"].y_quantile.shape == (2, 5)
     assert pma.Learner.load("run.nc").ask().shape == (1, 2)
     ran = []
-    for call in re.findall(r"`([^`\n]+\))[^`\n]*`", page.replace(block, "")):
+    for call in re.findall(r"`([^`\n]+\))[^`\n]*`", page.replace(own, "").replace(block, "")):
         # Some stand for others, and some are words with brackets.
         if "..." in call or call.startswith(("pip ", "pma.active.bald_from_trace", "pma.search.comp")):
             continue
@@ -62,3 +65,17 @@ def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_pat
             names["learner"] = pma.Learner(value, "hyperparameters", bounds=names["bounds"], random_seed=0)
         ran.append(call)
     assert len(ran) >= 9, ran
+
+
+def test_the_page_about_your_own_model_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (README.parent / "docs" / "your_own_model.md").read_text()
+    # The candidates of a box, and of another model.
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "bounds" not in block]
+    names = {}
+    for block in blocks:
+        # A learner replaces only the files that it wrote.
+        (tmp_path / "run.nc").unlink(missing_ok=True)
+        exec(block, names)
+    assert len(blocks) == 3
+    assert len(names["learner"].y) == 5

@@ -131,7 +131,7 @@ def test_several_outputs_are_one_gp_with_coregion():
         ):
             with pytest.raises(ValueError, match=r"column 1 of X is the number of an output .* from 0 to 1; row"):
                 refused()
-    assert len(learner.y) == len(gpm.y) == 13
+    assert (len(learner.y), len(gpm.y)) == (13, 12)
     with pytest.raises(ValueError, match=r"a box holds all numbers between: list the points .*, in a pool"):
         pma.active.Learner(gpm, bounds=[(0, 2), (0, 1)])
 

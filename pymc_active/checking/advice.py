@@ -12,6 +12,7 @@ from pymc_active.laplace.modes.search import Searcher
 from pymc_active.models.advice import advise_on
 from pymc_active.models.composite import KNOWN_PERIOD_SD
 from pymc_active.models.datatrees import leave_one_out
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.power_map import output_map_advice
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import MANY, Posterior
@@ -74,6 +75,8 @@ def advise(fit: Fit) -> list[str]:
     """
     if not isinstance(fit, Fit):
         raise TypeError(f"advise takes a fit of one model, of several learner.fit.best; got {kind_of(fit)}")
+    if not isinstance(fit.gpm, GPModel):
+        return list(fit.diagnostics["warnings"])
     outlier = _outlier(fit)
     # A slip would call for a map, too.
     texts = [outlier or output_map_advice(fit), _contradiction(fit), _alias(fit)]

@@ -15,7 +15,6 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import longer_run
 from pymc_active.particles.informative import holding
-from pymc_active.particles.particle_fit import default_particles
 from pymc_active.posterior.full_space import FullSpace
 
 # What can be checked: one posterior, in any representation.
@@ -93,7 +92,7 @@ def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator,
     if not fit.gpm.shapes:
         # Nothing to be averaged over: the fit is exact.
         return fit
-    n = _LONGER * default_particles(len(fit.y)) if n_particles is None else n_particles
+    n = _LONGER * fit.gpm.n_particles(len(fit.y)) if n_particles is None else n_particles
     with nullcontext() if fit.gpm.data.equals(fit.data) else holding(fit.gpm, fit.data):
         return longer_run(fit.gpm, n, rng, progressbar)
 

@@ -23,6 +23,7 @@ from pymc_active.criteria.bams import Committee
 from pymc_active.criteria.base import Criterion
 from pymc_active.inference.ensemble import Ensemble, ensemble_of_models
 from pymc_active.inference.fit import Fit
+from pymc_active.models.gpmodel import check_is_gp
 from pymc_active.particles.smc import check_arguments
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
@@ -91,8 +92,8 @@ def check(
     -------
     xarray.DataTree
         ``attrs["verdict"]`` says in a few sentences what follows, ``attrs["reference"]`` is "run", "trace" or "fit",
-        ``attrs["reference_by"]`` how its evidence was obtained, ``attrs["n_draws"]`` the number of its draws, and
-        ``attrs["doubts"]`` what is doubtful about it.
+        ``attrs["reference_by"]`` how its evidence was obtained, ``attrs["n_draws"]`` the number of its draws,
+        ``attrs["n_draws_of_fit"]`` that of the fit, and ``attrs["doubts"]`` what is doubtful about the reference.
         Groups of one model:
 
         * ``predictions``: over ``approximation`` (``particles``; of a LaplaceFit mgp, map, bbq, and the mixtures over
@@ -152,6 +153,7 @@ def check(
         raise TypeError(f"check takes a fit (see pma.fit), an Ensemble or several fits; got {kind_of(fit)}")
     first = next(iter(subjects.values()))
     gpm = first.gpm
+    check_is_gp(gpm, "fits are compared (fit a pm.Model again, with method='nuts' or more particles)")
     check_arguments(gpm, n_particles, "check")
     if pool is None and criteria is not None:
         raise ValueError("criteria choose between candidates: pass pool= as well")
@@ -233,6 +235,7 @@ def _check_one(
         "reference": reference.kind,
         "reference_by": reference.evidence.by,
         "n_draws": len(reference.ensemble),
+        "n_draws_of_fit": len(fit if isinstance(fit, Ensemble) else fit.ensemble),
         "doubts": "; ".join(reference.doubts),
     }
     tree.attrs["verdict"] = verdict_on_fit(tree)

@@ -37,13 +37,17 @@ def verdict_on_fit(tree: xr.DataTree) -> str:
     if tree.attrs["reference_by"] == "exact":
         return "The model has no free parameters, so the fit is exact."
     doubt, lost, difference = doubts(tree), loss(tree), _evidence_difference(tree)
-    name, by = _REFERENCE[tree.attrs["reference"]], _BY.get(tree.attrs["reference_by"], "")
+    name = "another run" if _is_short(tree) else _REFERENCE[tree.attrs["reference"]]
+    by = _BY.get(tree.attrs["reference_by"], "")
     compared = "as well as" if abs(lost) <= AS_GOOD else "better than" if lost < 0 else "worse than"
     amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g}"
     sentences = [
         f"The fit predicts {compared} {name} ({tree.attrs['n_draws']:,} draws{by}), {amount} nats a point.",
         _on_evidence(tree),
     ]
+    if _is_short(tree):
+        of_both = f"{tree.attrs['n_draws']:,} draws for {tree.attrs['n_draws_of_fit']:,}"
+        sentences.append(f"The reference was no longer than the fit ({of_both}), so both may miss the same.")
     wanted = []
     if lost > WORSE:
         wanted.append("fit with more particles (n_particles), of a LaplaceFit by pma.fit")
@@ -78,6 +82,8 @@ def verdict_on_models(tree: xr.DataTree) -> str:
         sentences.append(_on_decisions(tree))
     if furthest > PROBABILITY_MATTERS:
         wanted.append("take the evidences of the references")
+    if short := _listed(label for label, node in nodes.items() if _is_short(node)):
+        sentences.append(f"The reference of {short} was no longer than the fit, so both may miss the same.")
     if unsure := _listed(label for label, node in nodes.items() if doubts(node)):
         sentences.append(f"But the reference of {unsure} is doubtful.")
         wanted = [f"make the reference of {unsure} longer"]
@@ -104,6 +110,12 @@ def doubts(tree: xr.DataTree) -> str:
     if misses_mass(_evidence_difference(tree), float(np.hypot(*errors))):
         return "its evidence is lower than the evidence of the fit, so it misses a part of the posterior"
     return tree.attrs["doubts"]
+
+
+def _is_short(tree: xr.DataTree) -> bool:
+    """Whether a run that should have been longer is not, as where no more particles are affordable."""
+    is_sampled = tree.attrs["reference_by"] != "exact" and "laplace" not in tree.children
+    return tree.attrs["reference"] == "run" and is_sampled and tree.attrs["n_draws"] <= tree.attrs["n_draws_of_fit"]
 
 
 def misses_mass(difference: float, error: float) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, override
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MatchedCriterion, MomentCriterion, rounding
+from pymc_active.criteria.of_process import of_parameters
 from pymc_active.inference.ensemble import MIXTURE_METHODS, Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.models.gpmodel import GPModel
@@ -24,6 +26,7 @@ def bald(
     method: Literal["mgp", "bbq", "modes", "draws"] | None = None,
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
+    targets: Sequence[str] | None = None,
 ) -> xr.DataArray:
     r"""Expected information about the hyperparameters from measuring each candidate, in nats.
 
@@ -49,6 +52,9 @@ def bald(
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"``, the default of :func:`pymc_active.fit`, decides most like
         MCMC: over 50 problems its pick had 0.99 of the largest true information, that of ``"mgp"`` 0.82.
+    targets : list of str, optional
+        Of a ``pm.Model``: free variables or Deterministics that the information is to be about, such as ``["EC50"]``,
+        in place of all parameters.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
 
@@ -66,7 +72,7 @@ def bald(
     >>> pma.active.bald(fit, np.linspace(-4, 4, 5)[:, None]).attrs["units"]
     'nats'
     """
-    return Bald(target, method, draws, random_seed).over(fit, X_pool, model)
+    return Bald(target, method, draws, random_seed, targets).over(fit, X_pool, model)
 
 
 class Bald(MomentCriterion):
@@ -75,11 +81,34 @@ class Bald(MomentCriterion):
     name, units = "bald", "nats"
     methods = ("mgp", "bbq", *MIXTURE_METHODS)
 
-    def __init__(self, target: str = "y", method: str | None = None, draws: int = 128, random_seed: Seed = None):
+    def __init__(
+        self,
+        target: str = "y",
+        method: str | None = None,
+        draws: int = 128,
+        random_seed: Seed = None,
+        targets: Sequence[str] | None = None,
+    ):
         if target not in ("y", "f"):
             raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
         super().__init__(method, draws, random_seed)
-        self.with_noise = float(target == "y")
+        self.with_noise, self.targets = float(target == "y"), targets
+
+    @override
+    def prepare(self, source, *, model=None):
+        if self.targets is not None:
+            raise ValueError("targets= are for a pm.Model; for a GP model the information is about all hyperparameters")
+        return super().prepare(source, model=model)
+
+    @override
+    def check_outcomes(self, models):
+        super().check_outcomes(models)
+        for process in models if self.targets is not None else ():
+            process.check_targets(self.targets)
+
+    @override
+    def of_outcomes(self, ensemble, pending):
+        return of_parameters(ensemble, self.targets, pending)
 
     def _variances(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         noise, floor = self.with_noise * p.noises, rounding(p)

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
+from pymc_active.criteria.of_process import of_models
 from pymc_active.inference.ensemble import Seed
 from pymc_active.information.mixture_entropy import (
     mixture_entropy,
@@ -112,6 +113,10 @@ class Bams(MomentCriterion):
             raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}; got {weights!r}")
         super().__init__(method, draws, random_seed)
         self.weights = weights
+
+    @override
+    def of_outcomes(self, ensemble, pending):
+        return of_models(ensemble, pending)
 
     @override
     def weigh(self, average):

@@ -12,49 +12,26 @@ from typing import Any, override
 import numpy as np
 import xarray as xr
 
+from pymc_active.criteria.of_process import OutcomeScorer
+from pymc_active.criteria.scorer import Scorer
 from pymc_active.inference.ensemble import METHODS, Ensemble, Seed
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.ensembles import Source, ensemble_from
+from pymc_active.models.model import Model
+from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes, is_several
 from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
-from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.model_average import ModelAverage, as_model_average
+from pymc_active.process.process import Process
 from pymc_active.support.tables import point_labels, read_inputs
 from pymc_active.support.threads import one_blas_thread
 
+# Criteria of any PyMC model.
+INFORMATION = ("bald", "epig", "bams")
+ANY_MODEL = (*INFORMATION, "expected_improvement", "upper_confidence_bound")
 # Candidates scored at a time, divided by the number of models: bounds the memory of a mixture's arrays.
 _BLOCK = 32_768
 
 Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-class Scorer(ABC):
-    """A criterion prepared for one ensemble; ``diagnostics`` come from its preparation."""
-
-    ensemble: Ensemble
-    units: str
-    diagnostics: dict[str, Any]
-
-    @abstractmethod
-    def score(self, X: np.ndarray) -> np.ndarray:
-        """Values (m,) at candidates (m, D) in the user's units; larger is better."""
-
-    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Values (m,) and derivatives in the inputs (m, D); None if there are no formulas for them."""
-        return None
-
-    def coarse(self, n: int) -> Scorer | None:
-        """The same over the first n draws, if there are more than twice as many; else None."""
-        return None
-
-    @property
-    def n_models(self) -> int:
-        """The number of models that a score is over."""
-        return self.ensemble.n_models
-
-    @property
-    def seeds(self) -> np.ndarray:
-        """Points (k, D) near which a maximum of the criterion is likely; none, by default."""
-        return np.empty((0, self.ensemble.X.shape[1]))
 
 
 class Criterion(ABC):
@@ -67,9 +44,35 @@ class Criterion(ABC):
     def prepare(self, source: Source, *, model: GPModel | None = None) -> Scorer:
         """A scorer of candidates for an ensemble or anything that makes one; ``model`` is required for a trace."""
 
+    def of_outcomes(self, ensemble: Ensemble, pending: np.ndarray) -> OutcomeScorer:
+        """A scorer of candidates of any PyMC model, given that rows ``pending`` (k, D) are being measured."""
+        raise NotImplementedError(self.name)
+
+    def check_outcomes(self, models: Sequence[Process]) -> None:
+        """Raise a ValueError for models whose outcomes the criterion cannot judge."""
+        if self.name not in ANY_MODEL:
+            raise ValueError(
+                f"the criterion {self.name} is for GP models; for other models there are {', '.join(ANY_MODEL)}"
+            )
+        if self.name not in INFORMATION:
+            for process in models:
+                process.check_mean()
+
+    def scorer(self, source: Source, model: GPModel | None = None, pending: np.ndarray | None = None) -> Scorer:
+        """A scorer of candidates for models of any kind."""
+        if not is_of_processes(source):
+            return self.prepare(source, model=model)
+        ensemble = as_ensemble(self.weigh(as_model_average(source)) if is_several(source) else source)
+        self.check_outcomes(ensemble.processes)
+        return self.of_outcomes(ensemble, np.empty((0, ensemble.X.shape[1])) if pending is None else pending)
+
+    def weigh(self, average: ModelAverage) -> ModelAverage:
+        """The average with the criterion's weights of the models; by default unchanged."""
+        return average
+
     def over(self, source: Source, X_pool: Any, model: GPModel | None = None) -> xr.DataArray:
         """Scores of a pool of any kind; lazily over a dask array."""
-        scorer = self.prepare(source, model=model)
+        scorer = self.scorer(source, model)
         return score_pool(scorer.score, scorer.ensemble.gpm, X_pool, self.name, scorer.units)
 
 
@@ -91,10 +94,6 @@ class MomentCriterion(Criterion):
     def prepare(self, source, *, model=None):
         how = {"method": self.method, "draws": self.draws, "random_seed": self.random_seed}
         return MomentScorer(self, ensemble_from(source, self.name, model=model, **how, weigh=self.weigh))
-
-    def weigh(self, average: ModelAverage) -> ModelAverage:
-        """The average with the criterion's weights of the models; by default unchanged."""
-        return average
 
     def bind(self, ensemble: Ensemble) -> MomentCriterion:
         """A copy with what the criterion needs from an ensemble besides the candidates' moments; by default nothing."""
@@ -183,10 +182,9 @@ def score_lazily(score: Callable[[np.ndarray, str], np.ndarray], X_pool: Any, me
     return X_pool.rechunk({1: -1}).map_blocks(of_block, score=scorer, dtype=float, meta=meta, **shape)
 
 
-def score_pool(
-    score: Callable[[np.ndarray], np.ndarray], gpm: GPModel, X_pool: Any, name: str, units: str
-) -> xr.DataArray:
+def score_pool(score: Callable[[np.ndarray], np.ndarray], gpm: Any, X_pool: Any, name: str, units: str) -> xr.DataArray:
     """Scores of a pool of any kind; of a dask array lazily, block by block."""
+    X_pool = gpm.read_pool(X_pool) if isinstance(gpm, Model) else X_pool
     width = len(gpm.inputs)
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:

@@ -57,7 +57,7 @@ _PATHS = ("method", "n_optima", "n_features", "n_hyperparameters")
 CRITERIA: dict[str, Entry] = {
     entry.function.__name__: entry
     for entry in (
-        Entry("moments", bald, Bald, ("target", *_MARGINAL)),
+        Entry("moments", bald, Bald, ("target", "targets", *_MARGINAL)),
         Entry("moments", uncertainty, Uncertainty, _MARGINAL),
         Entry("moments", expected_improvement, ExpectedImprovement, _MARGINAL),
         Entry("moments", upper_confidence_bound, UpperConfidenceBound, ("beta", *_MARGINAL)),
@@ -124,6 +124,8 @@ class Named(NamedTuple):
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"'
+    if np.ndim(value) == 1 and all(isinstance(one, str) for one in value):
+        return str(list(value))
     return repr(value) if np.ndim(value) == 0 else f"<{len(value)} points>"
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.stats import qmc
 
 from pymc_active.criteria.base import Criterion, Scorer, is_lazy
+from pymc_active.criteria.of_process import of_outcomes
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -117,6 +118,10 @@ class Epig(Criterion):
             gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
             parts = [_at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
             return GainScorer(ensemble, self.units, parts, self.gain)
+
+    @override
+    def of_outcomes(self, ensemble, pending):
+        return of_outcomes(ensemble, self.targets, pending)
 
     @staticmethod
     def gain(c: np.ndarray, v: np.ndarray, at_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -232,7 +237,9 @@ def _over(
 ) -> xr.DataArray:
     # An average would warn twice.
     gpm = known[0] if (known := models_of(fit)) else as_ensemble(fit, model=model).gpm
+    X_pool = gpm.read_pool(X_pool)
     if X_target is not None:
+        X_target = gpm.read_pool(X_target)
         targets = read_inputs(in_order_of(gpm.inputs, X_target, "X_target"), "X_target", inputs=gpm.inputs)
     elif bounds is not None:
         targets = targets_in(*read_bounds(bounds, len(gpm.inputs), gpm.inputs))

@@ -10,6 +10,7 @@ import xarray as xr
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
 from pymc_active.criteria.base import MatchedCriterion, rounding
+from pymc_active.criteria.of_process import of_bound, of_improvement
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import LOG_2PI
@@ -110,6 +111,10 @@ class ExpectedImprovement(MatchedCriterion):
                 bound.best = (self.sign * mixture(ensemble, ensemble.X).means).max(1, keepdims=True)
         return bound
 
+    @override
+    def of_outcomes(self, ensemble, pending):
+        return of_improvement(ensemble, self.sign, pending)
+
     def _improvement(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sd, standardised mean and log improvement."""
         sd = np.sqrt(variance)
@@ -174,6 +179,10 @@ class UpperConfidenceBound(MatchedCriterion):
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):
             raise ValueError(f"beta must be a finite number that is not negative; got {beta!r}")
         self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0
+
+    @override
+    def of_outcomes(self, ensemble, pending):
+        return of_bound(ensemble, self.sign, self.width)
 
     @override
     def of_moments(self, mean, variance):

@@ -54,8 +54,11 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
         return screened(scorer, low + width * Z)
 
     def gradient(Z: np.ndarray, all_draws: bool) -> tuple[np.ndarray, np.ndarray]:
-        found = (scorer if all_draws or rough is None else rough).gradient(low + width * Z)
-        return (found[0], found[1] * width) if found is not None else _differences(score, Z)
+        which = scorer if all_draws or rough is None else rough
+        found = which.gradient(low + width * Z)
+        if found is None:
+            return _differences(lambda Z: which.score(low + width * Z), Z)
+        return found[0], found[1] * width
 
     def climb(starts: np.ndarray, max_iterations: int, all_draws: bool = False) -> LocalMaxima:
         """The starts and the maxima they lead to, best first, in the unit cube."""
@@ -117,7 +120,8 @@ def _seeds(ensemble: Ensemble, low: np.ndarray, high: np.ndarray, rng: np.random
     inside = rng.uniform(size=(_SEEDS // 2, D))
     # A box of few inputs has few corners.
     corners = np.unique(rng.integers(2, size=(_SEEDS // 4, D)).astype(float), axis=0)
-    data = (ensemble.X[rng.integers(len(ensemble.X), size=_SEEDS // 10)] - low) / np.where(high > low, high - low, 1.0)
+    measured = ensemble.X if len(ensemble.X) else low[None]
+    data = (measured[rng.integers(len(measured), size=_SEEDS // 10)] - low) / np.where(high > low, high - low, 1.0)
     data += 0.05 * rng.normal(size=data.shape)
     parts = [inside, corners, data]
     gpm, where = ensemble.gpm, ensemble.gpm.embedding_slice

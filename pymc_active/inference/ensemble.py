@@ -14,7 +14,6 @@ import numpy as np
 
 from pymc_active.inference.evidence import UNKNOWN, Evidence
 from pymc_active.inference.resampling import systematic
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.data import Data
@@ -56,7 +55,7 @@ class Part(NamedTuple):
     around each member, if any; ``rule`` ("map", "bbq" or "mgp") says how predictions marginalise over it.
     """
 
-    gpm: GPModel
+    gpm: Any
     space: Space
     z: np.ndarray
     within: np.ndarray
@@ -80,7 +79,7 @@ class Ensemble(Summarized):
     X: np.ndarray
     y: np.ndarray
     method: str
-    gpm: GPModel
+    gpm: Any
     center: np.ndarray
     evidence: Evidence = UNKNOWN
     y_sd: np.ndarray | None = None
@@ -96,6 +95,11 @@ class Ensemble(Summarized):
     def _summary(self) -> Summary:
         models = f"{self.n_models} models" if self.n_models > 1 else self.gpm.description
         return Summary(f"Ensemble of {models}", {"members": len(self), "method": self.method, "points": len(self.y)})
+
+    @property
+    def processes(self) -> list:
+        """The models of all parts."""
+        return [part.gpm for part in self.parts]
 
     @property
     def n_models(self) -> int:
@@ -168,7 +172,7 @@ def _equal(n: int) -> np.ndarray:
     return np.full(n, 1 / n)
 
 
-def ensemble_of_draws(gpm: GPModel, data: Data, space: Space, z: np.ndarray, method: str, **keywords: Any) -> Ensemble:
+def ensemble_of_draws(gpm: Any, data: Data, space: Space, z: np.ndarray, method: str, **keywords: Any) -> Ensemble:
     """Equally weighted draws z (S, P') for one model and its data; by default ``center`` is the first draw."""
     keywords = {"center": space.lift(z[0]), "y_sd": data.y_sd} | keywords
     return Ensemble((Part(gpm, space, z, _equal(len(z))),), data.X, data.y, method, gpm, **keywords)

@@ -16,7 +16,6 @@ from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.inference.evidence import Evidence, SampledEvidence
 from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.models.datatrees import arviz_groups
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.full_space import Space
 from pymc_active.support.data import Data
@@ -45,7 +44,7 @@ class Fit(Summarized, ABC):
         ``warnings`` says in words what is doubtful.
     """
 
-    gpm: GPModel
+    gpm: Any
     data: Data
 
     # The name of the group in files.

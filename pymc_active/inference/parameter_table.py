@@ -18,7 +18,11 @@ def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
     ``log_noise`` if there is ``noise``; ``mean_constant_original_units`` is called ``mean``.
     """
     with np.errstate(all="ignore"):
-        drawn = {name: np.asarray(values, float) for name, values in gpm.constrain(thetas).items()}
+        drawn = {
+            name: np.asarray(values, float)
+            for name, values in gpm.constrain(thetas).items()
+            if name not in getattr(gpm, "of_rows", ())
+        }
         return _table(drawn, gpm.inputs)
 
 

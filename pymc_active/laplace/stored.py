@@ -31,6 +31,6 @@ def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
 
 def first_points(gpm: GPModel, n: int) -> Data:
     """The first n points that a model holds; a ValueError if there are fewer."""
-    if not 0 < n <= len(gpm.y):
+    if not 0 <= n <= len(gpm.y):
         raise ValueError(f"the stored fit has {n} points, and the model {len(gpm.y)}")
     return gpm.data.rows(slice(n))

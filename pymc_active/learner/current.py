@@ -20,8 +20,10 @@ from pymc_active.learner.run import Run
 from pymc_active.learner.verification import PLACES
 from pymc_active.learner.weighted import expected
 from pymc_active.models.advice import warn_of_data
+from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import warn_if_doubtful
+from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined
 from pymc_active.support.arguments import check_executor
@@ -33,8 +35,6 @@ from pymc_active.support.user_warnings import (
 
 # Models of lower probability are not verified.
 _UNLIKELY = 0.05
-# By how much data of a model may differ from the learner's, relatively: some hold them in single precision.
-_ROUNDED = 1e-6
 NO_CRITERION = "random points have no criterion to stop by: pass criterion=... to the Learner"
 
 
@@ -71,7 +71,6 @@ class Current:
     def searched(self, progressbar: bool = False) -> Fit | ModelAverage:
         """The fit before verification, after those to what had been told each time since the last fit."""
         if self.run.fit is None:
-            self.check_data()
             is_first = all(track.last is None for track in self._models().tracks.values())
             while len(self.run.steps) > 1:
                 subject, steps = self._models(), self.run.steps
@@ -96,9 +95,10 @@ class Current:
     def _warn(self, fit: Fit | ModelAverage, is_first: bool) -> None:
         """Say what is to be known of the data at the first fit of a run, and of a fit once a run."""
         if is_first:
-            warn_of_data(*self.run.subject.models.values(), is_asked=not self.run.n_start)
+            gps = [model for model in self.run.subject.models.values() if isinstance(model, GPModel)]
+            warn_of_data(*gps, is_asked=not self.run.n_start)
         if isinstance(fit, Fit):
-            warnings = (warn_if_doubtful, _warn_of_output_map)
+            warnings = (warn_if_doubtful, *([_warn_of_output_map] if isinstance(fit.gpm, GPModel) else []))
             self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
     def verified(self, progressbar: bool = False) -> Fit | ModelAverage:
@@ -115,19 +115,6 @@ class Current:
             _ = self.run.ledger.candidates.domain
         elif self.run.criterion is None:
             raise ValueError(NO_CRITERION)
-
-    def check_data(self) -> None:
-        """Raise a ValueError if the model's data were changed elsewhere."""
-        X, y, errors = self.run.X, self.run.y, self.run.data.errors
-        for gpm in self.run.subject.models.values():
-            # Up to what a model rounds.
-            held = (gpm.X, X), (gpm.y, y), (gpm.data.errors, errors)
-            if len(gpm.y) != len(y) or not all(np.allclose(*pair, _ROUNDED, 0) for pair in held):
-                raise ValueError(
-                    f"the model has other data ({len(gpm.y)} points) than this learner knows ({len(y)} points): "
-                    "another learner uses the same model, or its data were set directly. Make one model for each "
-                    "learner, and tell results to the learner"
-                )
 
     def _verify(self, run: Run, progressbar: bool) -> Run:
         """The run with its fit, to the data that the models hold, verified if due."""
@@ -163,10 +150,10 @@ class Current:
         """The same given that these pending points come out as predicted."""
         if self.run.criterion is None:
             return None
-        fit = self.verified()
-        if pending:
-            fit = imagined(fit, np.stack([choice.x for choice in pending]))
-        return self._weighed(prepare(self.run.criterion, fit))
+        fit, rows = self.verified(), self.run.ledger.matrix(pending)
+        if is_of_processes(fit):
+            return self._weighed(prepare(self.run.criterion, fit, rows))
+        return self._weighed(prepare(self.run.criterion, imagined(fit, rows) if pending else fit))
 
     def _weighed(self, scorer: Scorer) -> Scorer:
         success = self.success()

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
 
 from pymc_active.criteria.maximum.base import OptimumCriterion
@@ -70,20 +71,24 @@ class Learner(Summarized):
 
     Parameters
     ----------
-    gpm : GPModel, a list or dict of GPModels, a function, or None
-        Holds the data measured so far, at least one point; the learner owns its data from now on. Several models must
-        hold the same data. A list of them is labelled by their kernel expressions. Without data, None stands for
-        :func:`ard_gp` with the box of the candidates as ``bounds``. For other models pass a function of X and y which
-        returns what you would pass with data, such as ``lambda X, y: embedding_gp(X, y, n_components=2,
-        bounds=bounds)``; X is a data frame if the columns of the pool have names. The learner first asks for the points
-        of a design, and makes the model when as many have been told, whether asked for or not. The design is a Latin
-        hypercube of D + 2 points, from 4 to 20 (of a pool, the rows nearest to it), and to learn the hyperparameters of
-        8 to 30 inputs in a box the :func:`gradient_design` of D + 1 points.
-    learn : {"function", "hyperparameters", "model", "maximum"}
-        The goal. It selects the criterion: :func:`integrated_variance` at 100 of the candidates; :func:`bald`;
-        :func:`bams` between several models; or :func:`expected_improvement` for the maximum or minimum. All are taken
-        over the posterior that the fits represent. Several models may also learn the function or its maximum: their
-        average decides.
+    model : pm.Model or GPModel, a dict of these, a list of GPModels, a function, or None
+        A ``pm.Model`` is copied, and never changed. Its inputs are the ``pm.Data`` with a value for each observation.
+        Its outcome may be of any distribution; latent variables with one value for each observation are refused, since
+        they have none at new rows. A GPModel holds the data measured so far, at least one point; the learner works on a
+        copy. Several models must hold the same data. A list of them is labelled by their kernel
+        expressions. Without data, None stands for :func:`ard_gp` with the box of the candidates as ``bounds``. For
+        other models pass a function of X and y which returns what you would pass with data, such as ``lambda X, y:
+        embedding_gp(X, y, n_components=2, bounds=bounds)``; X is a data frame if the columns of the pool have names.
+        The learner first asks for the points of a design, and makes the model when as many have been told, whether
+        asked for or not. The design is a Latin hypercube of D + 2 points, from 4 to 20 (of a pool, the rows nearest to
+        it), and to learn the hyperparameters of 8 to 30 inputs in a box the :func:`gradient_design` of D + 1 points.
+    learn : {"function", "parameters", "hyperparameters", "model", "maximum"}
+        The goal. It selects the criterion. Of a ``pm.Model``: :func:`epig`, information about outcomes at 100 of the
+        candidates or at ``X_target``; :func:`bald`, about all ``"parameters"`` or the ``targets``; :func:`bams`; or
+        :func:`expected_improvement` of the expected outcome. Of GP models: :func:`integrated_variance` at 100 of the
+        candidates; :func:`bald`; :func:`bams` between several models; or :func:`expected_improvement` for the maximum
+        or minimum. All are taken over the posterior that the fits represent. Several models may also learn the function
+        or its maximum: their average decides.
     criterion : str or callable, optional
         Another criterion, by a name that means the same for :func:`pymc_active.check` and the command line: ``"bald"``,
         ``"uncertainty"``, ``"epig"``, ``"integrated_variance"``, ``"expected_improvement"``,
@@ -94,9 +99,10 @@ class Learner(Summarized):
         for each row of X; larger is better, and zero is what a failed experiment is worth.
     X_target : ndarray or DataFrame, shape (T, D), optional
         Where predictions matter, for ``learn="function"`` or ``criterion="epig"``, in place of 100 candidates.
-    pool : ndarray, DataFrame or dask array, shape (m, D)
-        Candidates in the user's units. Rows of a data frame come back with their labels. A dask array is scored block
-        by block and never held in memory; criteria of the maximum's place need all candidates at once and refuse it.
+    pool : ndarray, DataFrame, dict or dask array, shape (m, D)
+        Candidates in the user's units. Of a ``pm.Model`` also a dict of the names of its ``pm.Data``. Rows of a data
+        frame come back with their labels. A dask array is scored block by block and never held in memory; criteria of
+        the maximum's place need all candidates at once and refuse it.
     bounds : list of (low, high), or dict by input
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
@@ -106,7 +112,7 @@ class Learner(Summarized):
         Prior weights of several models, by label or in order; equal by default.
     executor : concurrent.futures.Executor, optional
         Runs mode searches, or the fits of several models; results do not depend on it.
-    inference : {"auto", "smc", "laplace"}
+    inference : {"auto", "smc", "laplace"}, or {"auto", "anneal", "nuts"} for a pm.Model
         How to represent the posterior of a model, as in :func:`pymc_active.fit`. Particles are updated by each told
         point, and drawn anew when they have become few or there are half as many points again. Each of several models
         has at most 128 particles.
@@ -118,6 +124,11 @@ class Learner(Summarized):
         enough. Of several models, those with a probability above 0.05 are verified. See :attr:`verification`.
     random_seed : int or Generator, optional
         The same seed, data and answers give the same questions, bit for bit. :meth:`save` keeps the seed.
+    observed : str, optional
+        The outcome of a ``pm.Model``, if it observes several variables, or does not observe it yet: then the run starts
+        from the prior.
+    targets : list of str, optional
+        Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
 
     Raises
     ------
@@ -152,8 +163,8 @@ class Learner(Summarized):
 
     def __init__(
         self,
-        gpm: GPModel | Sequence[GPModel] | Mapping[Any, GPModel] | MakeModel | None = None,
-        learn: Literal["function", "hyperparameters", "model", "maximum"] = "function",
+        model: pm.Model | GPModel | Sequence[GPModel] | Mapping[Any, pm.Model | GPModel] | MakeModel | None = None,
+        learn: Literal["function", "parameters", "hyperparameters", "model", "maximum"] = "function",
         *,
         criterion: str | AnyCriterion | None = None,
         X_target: Any = None,
@@ -163,12 +174,14 @@ class Learner(Summarized):
         minimize: bool = False,
         prior: Prior = None,
         executor: Executor | None = None,
-        inference: Literal["auto", "smc", "laplace"] = "auto",
+        inference: Literal["auto", "smc", "laplace", "anneal", "nuts"] = "auto",
         verify: Literal["never", "sometimes"] | int = "never",
         random_seed: int | np.random.Generator | None = None,
+        observed: str | None = None,
+        targets: Sequence[str] | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(gpm, learn, criterion, *where, *models, random_seed, X_target)
+        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -381,7 +394,6 @@ class Learner(Summarized):
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
-        self._current.check_data()
         data, rows = read_results(X, y, y_sd, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
@@ -406,7 +418,6 @@ class Learner(Summarized):
         The model is fitted, and verified, anew. Points asked for since are not taken back. A ValueError if there is no
         such row.
         """
-        self._current.check_data()
         value = read_outputs(np.atleast_1d(y), 1, may_fail=True)[0]
         self._current.become(self._run.correct(row, value))
 
@@ -459,18 +470,18 @@ class Learner(Summarized):
                 if limits is not None and self.stop(*limits, progressbar=False):
                     return
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike, *, model: bool = False) -> None:
         """Write everything that :meth:`load` needs to continue bit for bit, and your ``notes``.
 
         The file is netCDF without code, which ArviZ can open: ``observed_data``, ``constant_data``, ``design`` as in
         :meth:`to_datatree`, the candidates, the pending points, the last fit of each model. An older one stays intact
-        until it is complete. A model that no builder made is not in it, and a RunWarning says so at the first
-        time. A FileExistsError if that is no run, or one that this learner neither wrote nor loaded. A
-        ValueError for labels other than text, numbers and dates, and for ``notes`` that JSON cannot hold.
+        until it is complete. A model that no builder made is not in it, and a RunWarning says so at the first time;
+        with ``model=True`` it is, as a pickle, which only ``load(path, allow_pickle=True)`` opens. A FileExistsError if
+        that is no run, or one that this learner neither wrote nor loaded. A ValueError for labels other than text,
+        numbers and dates, and for ``notes`` that JSON cannot hold.
         """
-        self._current.check_data()
-        contents, revisions = to_contents(self._run, self.notes), self._current.revisions
-        for one in contents.document["models"] if not revisions else []:
+        contents, revisions = to_contents(self._run, self.notes, model), self._current.revisions
+        for one in contents.document["models"] if not (revisions or model) else []:
             if one["recipe"] is None:
                 why = f"the model {one['description']!r}, because {one['reason']}: keep the code that makes it"
                 warn_user(f"the file holds the run, but not {why}, and pass it to Learner.load", RunWarning)
@@ -485,6 +496,7 @@ class Learner(Summarized):
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
         executor: Executor | None = None,
+        allow_pickle: bool = False,
     ) -> Self:
         """Load a saved learner; it asks the same next points, bit for bit.
 
@@ -496,6 +508,8 @@ class Learner(Summarized):
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
         criterion, pool
             Your own criterion function or dask array, if the run had one.
+        allow_pickle : bool
+            Load a model that ``save(path, model=True)`` pickled. A pickle can run any code: only from whom you trust.
 
         Raises
         ------
@@ -505,7 +519,7 @@ class Learner(Summarized):
         """
         contents = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
-        learner._current = Current(from_contents(contents, model, criterion, pool), executor)
+        learner._current = Current(from_contents(contents, model, criterion, pool, allow_pickle), executor)
         learner.notes, learner._current.revisions = contents.document["notes"], {contents.revision}
         return learner
 
@@ -559,7 +573,7 @@ class Learner(Summarized):
         """
         epsilon, delta = read_until((epsilon, delta))
         # Equal values do not tell how much y varies.
-        if isinstance(self._run.subject, FirstDesign) or not np.ptp(self.y):
+        if isinstance(self._run.subject, FirstDesign) or not len(self.y) or not np.ptp(self.y):
             return False
         if self.learn == "maximum":
             rest = self.domain, self._current.success(), self.minimize, epsilon, delta, self.random_seed
@@ -597,7 +611,6 @@ class Learner(Summarized):
 
     def design(self, pending: bool = False) -> xr.Dataset:
         """The group ``design`` of :meth:`to_datatree`, on request with the pending points, whose ``y`` is NaN."""
-        self._current.check_data()
         told = self._ledger.design(self.y[self.n_start :], pending)
         told["score"].attrs["units"] = getattr(self.criterion, "units", "")
         return told.assign_attrs(criterion=self.criterion_name, learn=self.learn, n_start=self.n_start)

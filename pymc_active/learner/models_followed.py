@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.track import Track
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.model import Model
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
+from pymc_active.process.process import Process
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.user_warnings import (
@@ -48,7 +52,7 @@ class FollowedModels:
     probabilities: Mapping[int, xr.DataArray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, models: Mapping[Any, GPModel], inference: str, *, prior: Prior = None) -> Self:
+    def of(cls, models: Mapping[Any, Any], inference: str, *, prior: Prior = None) -> Self:
         """Models without fits."""
         streams = {label: _stream(label) if len(models) > 1 else None for label in models}
         tracks = {label: Track(gpm, inference, streams[label]) for label, gpm in models.items()}
@@ -61,7 +65,7 @@ class FollowedModels:
         return len(self.tracks) > 1
 
     @property
-    def models(self) -> dict[Any, GPModel]:
+    def models(self) -> dict[Any, Any]:
         """The models by label."""
         return {label: track.gpm for label, track in self.tracks.items()}
 
@@ -134,6 +138,7 @@ class FollowedModels:
     def with_model(self, gpm: GPModel, label: Any) -> Self:
         """Add a model."""
         _check_model(gpm)
+        gpm = deepcopy(gpm)
         label = default_label(gpm) if label is None else label
         if label in self.tracks:
             raise ValueError(f"a model {label!r} exists already: pass another label")
@@ -223,6 +228,15 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
         _check_model(gpm)
         if not gpm.data.equals(first.data):
             raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
+        if isinstance(gpm, Process) and gpm.improper:
+            raise ValueError(
+                f"{label!r} has an improper prior of {', '.join(gpm.improper)}, so it has no evidence to compare: give "
+                "it a proper one"
+            )
+        if gpm.inputs != first.inputs and isinstance(gpm, Process):
+            raise ValueError(
+                f"models must have the same pm.Data, but {first_label!r} has {first.inputs} and {label!r} {gpm.inputs}"
+            )
     check_distinct(named)
     return named
 
@@ -240,28 +254,59 @@ def _free_label(label: str, taken: Mapping[Any, GPModel]) -> str:
     return free
 
 
+def has_processes(models: Any) -> bool:
+    """Whether models are no GPs."""
+    several = models.values() if isinstance(models, Mapping) else models if isinstance(models, list) else [models]
+    return any(isinstance(one, Process) for one in several)
+
+
+def read_processes(models: Any, observed: str | None) -> Any:
+    """The same with a :class:`Process`, which has its own data, in place of each ``pm.Model``."""
+
+    def read(one: Any) -> Any:
+        if isinstance(one, pm.Model):
+            return Process(one, observed)
+        return deepcopy(one) if isinstance(one, Model) else one
+
+    if isinstance(models, Mapping):
+        if len({id(one) for one in models.values()}) < len(models):
+            raise ValueError("a model occurs twice, and would count twice: drop one")
+        found: Any = {label: read(one) for label, one in models.items()}
+    elif isinstance(models, list | tuple):
+        found = [read(one) for one in models]
+        if has_processes(found):
+            raise TypeError(
+                "several pm.Models need labels: pass a dict, such as {'linear': model, 'saturating': other}"
+            )
+    else:
+        found = read(models)
+    if not has_processes(found) and observed is not None:
+        raise ValueError("observed= names the outcome of a pm.Model; a GPModel has one")
+    return found
+
+
 def _check_model(gpm: Any) -> None:
-    if not isinstance(gpm, GPModel):
-        raise TypeError(f"models must be GPModel objects; got {kind_of(gpm)}")
+    if not isinstance(gpm, Model):
+        raise TypeError(f"models must be GPModel or pm.Model objects; got {kind_of(gpm)}")
     gpm.check_replaceable()
 
 
 def read_subject(gpm: Any, learn: str, prior: Prior, inference: str) -> FollowedModels:
     """The models that a learner follows, checked against its goal."""
-    if isinstance(gpm, GPModel):
+    if isinstance(gpm, Model):
         _check_model(gpm)
         if learn == "model":
             raise ValueError("learn='model' compares models: pass at least two, in a list or a dict")
         if prior is not None:
             raise ValueError("prior is for several models")
-        if learn == "hyperparameters" and not gpm.shapes:
+        if learn in ("parameters", "hyperparameters") and not gpm.shapes:
             raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
         return FollowedModels.of({ONLY: gpm}, inference)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
-        expected = "a GPModel, a list or dict of them, a function that makes them, or None"
+        expected = "a pm.Model, a GPModel, a dict of them, a list of GPModels, a function that makes them, or None"
         raise TypeError(f"Learner takes {expected}; got {kind_of(gpm)}")
-    if learn == "hyperparameters":
-        raise ValueError("learn='hyperparameters' takes a single model: pass one, or use learn='model'")
+    if learn in ("parameters", "hyperparameters"):
+        raise ValueError(f"learn={learn!r} takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)
     prior_weights(prior, list(models))  # raises before anything long runs
     return FollowedModels.of(models, inference, prior=prior)

@@ -15,10 +15,13 @@ from pymc_active.classification.success import Success
 from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.inference.fit import Fit
+from pymc_active.learner.optimum_of_process import find_maxima
 from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.predictions.ensembles import as_ensemble, is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
+from pymc_active.process.members import Members
 from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
@@ -124,6 +127,11 @@ def find_optimum(
     count("n_optima", n_optima, least=2)
     rng = np.random.default_rng((seed, len(fit.y)))
     n = min(_HYPERPARAMETERS, n_optima)
+    if is_of_processes(fit):
+        maxima = find_maxima(Members.of(as_ensemble(fit), n_optima), domain, x, minimize, success, rng)
+        return _optimum(
+            *maxima, float(maxima.short.std() / np.sqrt(len(maxima.short))), fit, x, shown, domain, minimize
+        )
     with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
         found = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
@@ -133,6 +141,13 @@ def find_optimum(
     first = np.cumsum([0, *(len(o.maxima.X) for o in found[:-1])]) if len(found) > 1 else np.arange(len(short))
     away = np.add.reduceat(short - short.mean(), first)
     error = float(np.sqrt(np.square(away).sum() * len(first) / (len(first) - 1)) / len(short))
+    return _optimum(places, heights, short, error, fit, x, shown, domain, minimize)
+
+
+def _optimum(
+    places: np.ndarray, heights: np.ndarray, short: np.ndarray, error: float, fit: Fit | ModelAverage, x: np.ndarray,
+    shown: Any, domain: Domain, minimize: bool,
+) -> Optimum:  # fmt: skip
     p = predict(fit, x[None])
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
     regret = float(short.mean())
@@ -158,6 +173,10 @@ def regret_is_small(
     bounds, section 4.
     """
     rng, n_large, n = np.random.default_rng((seed, len(fit.y))), 0, 0
+    if is_of_processes(fit):
+        short = find_maxima(Members.of(as_ensemble(fit)), domain, x, minimize, success, rng).short
+        n_large, n = int((short > epsilon).sum()), len(short)
+        return n_large < n and bool(beta.ppf(1 - _TEST_ERROR, n_large + 1, n - n_large) < delta)
     for level, size in enumerate(_ROUNDS):
         what = f"Maximising sample paths, {n} of at most {sum(_ROUNDS)} done"
         with one_blas_thread(), progress(what, size, progressbar) as advance:

@@ -31,7 +31,7 @@ def best_point(
 ) -> Choice:
     """The candidate with the best posterior mean; after failures one that is likely to work, or a measured one."""
     method = "draws" if learn == "maximum" else None
-    scorer = UpperConfidenceBound(0.0, minimize, method, random_seed=0).prepare(fit)
+    scorer = UpperConfidenceBound(0.0, minimize, method, random_seed=0).scorer(fit)
     if success is None:
         return candidates.maximum(scorer)
     # A measured point works, whatever the classifier says.

@@ -20,25 +20,35 @@ from pymc_active.learner.candidates import Box, Candidates, Pool
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
-from pymc_active.learner.models_followed import FollowedModels, read_subject
+from pymc_active.learner.models_followed import FollowedModels, has_processes, read_processes, read_subject
 from pymc_active.learner.verification import Verification
 from pymc_active.models.advice import apart, code_for_missing_values, dependent_inputs
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS
 from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.process.fitting import METHODS as PROCESS_METHODS
+from pymc_active.process.process import Process
 from pymc_active.support.arguments import check_flags
 from pymc_active.support.data import Data
 from pymc_active.support.tables import name_of_input
 from pymc_active.support.user_warnings import DataWarning, warn_if, warn_user
 
-# The criterion of each goal.
+# The criterion of each goal, for GPs and for other models.
 GOALS = {
     "function": "integrated_variance",
     "hyperparameters": "bald",
     "model": "bams",
     "maximum": "expected_improvement",
 }
+GOALS_OF_PROCESSES = {
+    "function": "epig",
+    "parameters": "bald",
+    "model": "bams",
+    "maximum": "expected_improvement",
+}
+# Points of a box at which a model is tried.
+_PLACES = 64
 # Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
 _WIDEST, _WIDER = 12.0, 5.0
 
@@ -153,14 +163,19 @@ class Run:
 
 def new_run(
     gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, inference, verify, random_seed,
-    X_target=None,
+    X_target=None, observed=None, targets=None,
 ) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
-    if learn not in GOALS:
+    gpm = read_processes(gpm, observed)
+    are_processes = has_processes(gpm)
+    goals, methods = (GOALS_OF_PROCESSES, PROCESS_METHODS) if are_processes else (GOALS, METHODS)
+    if learn not in goals:
         hint = ": for the minimum pass learn='maximum', minimize=True" if str(learn).startswith("min") else ""
-        raise ValueError(f"learn must be one of {', '.join(sorted(GOALS))}; got {learn!r}{hint}")
-    if inference not in METHODS:
-        raise ValueError(f"inference must be one of {', '.join(METHODS)}; got {inference!r}")
+        raise ValueError(f"learn must be one of {', '.join(sorted(goals))}; got {learn!r}{hint}")
+    if inference not in methods:
+        raise ValueError(f"inference must be one of {', '.join(methods)}; got {inference!r}")
+    if are_processes and verify != "never":
+        raise ValueError("verify is for GP models: fit a pm.Model again with more particles, or method='nuts', instead")
     check_flags(repeat=repeat, minimize=minimize)
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
@@ -175,7 +190,10 @@ def new_run(
     else:
         # NumPy raises for an invalid seed.
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
-    inputs = inputs_of(pool, bounds) if subject is None else next(iter(subject.models.values())).inputs
+    if subject is not None:
+        first = next(iter(subject.models.values()))
+        pool, X_target = (None if table is None else first.read_pool(table) for table in (pool, X_target))
+    inputs = inputs_of(pool, bounds) if subject is None else first.inputs
     if isinstance(pool, pd.DataFrame) and inputs == list(range(len(inputs))):
         # Of a model of arrays: columns that are told later are taken by the names of the candidates.
         inputs = inputs_of(pool, None) if pool.shape[1] == len(inputs) else inputs
@@ -194,19 +212,28 @@ def new_run(
             )
         if isinstance(candidates, Pool):
             check_levels(candidates.X, model.levels)
+        if isinstance(model, Process):
+            _check_candidates(model, candidates)
     verification = Verification(verify, random_seed)
     _warn_of_candidates(subject, candidates, inputs)
     if isinstance(candidates, Pool):
         warn_if(code_for_missing_values(candidates.X, inputs, "the pool"))
     if criterion is None:
-        criterion = GOALS[learn]
+        criterion = goals[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:
         if criterion not in (known := criterion_names("predictions")):
             raise ValueError(f"X_target is for the criteria {' and '.join(known)}, by name; got {criterion!r}")
         criterion = partial(CRITERIA[criterion].function, X_target=X_target)
+    if targets is not None:
+        if criterion != "bald" or not are_processes:
+            raise ValueError("targets= name variables of a pm.Model, for the goal 'parameters'")
+        criterion = partial(CRITERIA["bald"].function, targets=[targets] if isinstance(targets, str) else list(targets))
     named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)
+    if are_processes and isinstance(made, Criterion):
+        # What cannot be scored says so before anything is measured.
+        made.check_outcomes([*subject.models.values()])
     if isinstance(made, Pes) and isinstance(candidates, Box):
         for model in subject.models.values():
             model.posterior().check_twice_differentiable()
@@ -229,6 +256,17 @@ def new_run(
     )
 
 
+def _check_candidates(process: Process, candidates: Candidates) -> None:
+    """Raise a ValueError for candidates at which the outcome of a model has no distribution."""
+    if isinstance(candidates, LazyPool):
+        raise ValueError("a dask pool is for GP models: pass an array, or rows of it")
+    if isinstance(candidates, Box) and (whole := process.whole_inputs):
+        raise ValueError(
+            f"{', '.join(whole)} must be whole numbers, and a box holds all numbers between: list candidates in a pool"
+        )
+    process.check_rows(candidates.X if isinstance(candidates, Pool) else candidates.places(_PLACES))
+
+
 def _make_criterion(
     criterion: Named | AnyCriterion, candidates: Candidates, minimize: bool, random_seed: int, several: bool
 ) -> tuple[AnyCriterion | None, str]:
@@ -246,9 +284,10 @@ def _make_criterion(
 def _warn_of_candidates(subject: FirstDesign | FollowedModels, candidates: Candidates, inputs: Sequence) -> None:
     """Warn of candidates that do not suit the data and their scale."""
     first = next(iter(subject.models.values()), None)
-    if first is None or isinstance(candidates, LazyPool):
+    if not isinstance(first, GPModel) or isinstance(candidates, LazyPool):
         return
-    texts = (apart(first, *candidates.limits), *(_narrow(candidates, model) for model in subject.models.values()))
+    models: Any = subject.models.values()
+    texts = (apart(first, *candidates.limits), *(_narrow(candidates, model) for model in models))
     warn_if(next(filter(None, texts), None))
     if isinstance(candidates, Box) and (on := dependent_inputs(first.X)).size:
         names = ", ".join(name_of_input(inputs[k]) for k in on.tolist())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import cloudpickle
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from pymc_active.criteria.base import is_lazy
@@ -22,7 +25,9 @@ from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.run import Run, new_run
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.model import Model
 from pymc_active.particles.stored import particles_from_dataset
+from pymc_active.process.process import Process
 from pymc_active.support.data import Data
 from pymc_active.support.files import Contents, read_generator
 from pymc_active.support.labels import read_label, read_table, write_label, write_table
@@ -38,7 +43,7 @@ _DEEPEST = 50
 _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
 
-def to_contents(run: Run, notes: dict[str, Any]) -> Contents:
+def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> Contents:
     """Everything that a learner needs to continue, in groups that are readable by themselves; nothing is fitted.
 
     ``start`` and ``design`` hold the points told before and since the start, and ``particles/0`` or ``modes/0``, ...
@@ -98,9 +103,16 @@ def to_contents(run: Run, notes: dict[str, Any]) -> Contents:
         "table": table,
         "models": models,
         "is_fitted": run.fit is not None,
+        "pickled": _pickled(members, models) if with_models else None,
         "memory": _memory(subject),
     }
     return Contents(groups, document)
+
+
+def _pickled(members: Mapping[Any, Any], saved: list[dict[str, Any]]) -> str:
+    """The models that have no recipe, by label, as text."""
+    own = {label: gpm for (label, gpm), one in zip(members.items(), saved, strict=True) if one["recipe"] is None}
+    return b64encode(cloudpickle.dumps(own)).decode()
 
 
 def from_contents(
@@ -108,8 +120,16 @@ def from_contents(
     model: GPModel | Mapping[Any, GPModel] | Sequence[GPModel] | MakeModel | None,
     criterion: str | AnyCriterion | None,
     pool: Any,
+    allow_pickle: bool = False,
 ) -> Run:
     """The run in a file; arguments and errors as for :meth:`Learner.load`."""
+    if model is None and (pickled := contents.document.get("pickled")):
+        if not allow_pickle:
+            raise ValueError(
+                "the file holds the model as a pickle, which can run any code: pass allow_pickle=True if you trust it, "
+                "or the model as model="
+            )
+        model = cloudpickle.loads(b64decode(pickled)) or None
     try:
         return _from_contents(contents, model, criterion, pool)
     except _DAMAGE as error:
@@ -246,7 +266,7 @@ def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
     return given
 
 
-def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], data: Data) -> dict[Any, GPModel]:
+def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], data: Data) -> dict[Any, Any]:
     """The models by label: the user's own where given, otherwise rebuilt from the file."""
     models = {}
     missing = [read_label(one["label"]) for one in saved if one["recipe"] is None]
@@ -278,10 +298,12 @@ def _check_densities(found: np.ndarray, stored: xr.Dataset, label: Any) -> None:
         )
 
 
-def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> GPModel:
+def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> Any:
     """The user's model with the data of the file; its parameters must be those of the saved model."""
-    if not isinstance(gpm, GPModel):
-        raise TypeError(f"model must be a GPModel; got {type(gpm).__name__}")
+    if isinstance(gpm, pm.Model):
+        gpm = Process(gpm, saved["outcome"])
+    if not isinstance(gpm, GPModel | Process):
+        raise TypeError(f"model must be a GPModel or a pm.Model; got {type(gpm).__name__}")
     shapes = _shapes(gpm)
     if shapes != saved["shapes"]:
         before, now = (", ".join(f"{k} {tuple(v)}" for k, v in part.items()) for part in (saved["shapes"], shapes))
@@ -292,15 +314,15 @@ def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> GPModel:
     return gpm
 
 
-def _shapes(gpm: GPModel) -> dict[str, list[int]]:
+def _shapes(gpm: Model) -> dict[str, list[int]]:
     return {name: list(shape) for name, shape in gpm.shapes.items()}
 
 
-def _recipe(gpm: GPModel) -> dict[str, Any]:
+def _recipe(gpm: Model) -> dict[str, Any]:
     try:
-        return {"shapes": _shapes(gpm), "recipe": gpm.recipe(), "reason": None}
+        return {"shapes": _shapes(gpm), "outcome": gpm.name, "recipe": gpm.recipe(), "reason": None}
     except ValueError as error:
-        return {"shapes": _shapes(gpm), "recipe": None, "reason": str(error)}
+        return {"shapes": _shapes(gpm), "outcome": gpm.name, "recipe": None, "reason": str(error)}
 
 
 def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -13,7 +14,9 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose
-from pymc_active.particles.particle_fit import ParticleFit, default_particles, log_fresh
+from pymc_active.particles.particle_fit import ParticleFit, log_fresh
+from pymc_active.process.fitting import fit_process
+from pymc_active.process.process import Process
 
 # Points told between full mode searches of one model, or half as many as there were; in between its modes are followed.
 _SEARCH_EVERY = 15
@@ -55,8 +58,8 @@ class Track:
         last = None if anew else cast("ParticleFit | None", self.last)
         if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):
             return replace(self, last=last.follow(rng, **how))
-        n_particles = default_particles(n)
-        if self.stream is not None and not anew:
+        n_particles = self.gpm.n_particles(n)
+        if self.stream is not None and not anew and not isinstance(self.gpm, Process):
             n_particles = min(n_particles, _PARTICLES)
         log_fresh(self.gpm, "it is the first" if self.last is None else "the data changed, or it was asked for")
         return replace(self, last=self.renew(self.gpm, n_particles, rng, **how))
@@ -70,9 +73,13 @@ class Track:
         return replace(self, last=None, last_search=-_SEARCH_EVERY)
 
     @property
-    def renew(self) -> partial[ParticleFit]:
+    def renew(self) -> Callable[..., ParticleFit]:
         """Makes a fresh fit, now and when an update does not suffice."""
-        return partial(choose, method=self.inference)
+        if not isinstance(self.gpm, Process):
+            return partial(choose, method=self.inference)
+        # Several models are told apart by their evidences, which NUTS does not know.
+        by_evidence = self.stream is not None and self.inference == "auto"
+        return partial(fit_process, method="anneal" if by_evidence else self.inference)
 
     def _follow_modes(self, rng: np.random.Generator, anew: bool, progressbar: bool = False, **how: Any) -> Track:
         """Follow the modes; every 15 points, or with few when there are half as many again, search them anew."""

@@ -13,7 +13,7 @@ from pymc_active.checking.compare import compare_predictions
 from pymc_active.checking.reference import make_reference
 from pymc_active.checking.verdict import WORSE, misses_mass
 from pymc_active.inference.fit import Fit
-from pymc_active.particles.particle_fit import ParticleFit, default_particles
+from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
@@ -118,7 +118,7 @@ class Verification:
 
 
 def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Verdict, Any]:
-    reference = make_reference(fit, None, _LONGER * default_particles(len(fit.y)), seed, progressbar)
+    reference = make_reference(fit, None, _LONGER * fit.gpm.n_particles(len(fit.y)), seed, progressbar)
     compared = compare_predictions(fit, X, np.arange(len(X)), mixture(reference.ensemble, X), None)
     loss = float((compared.nll[0] - compared.true_nll).mean())
     error = float(np.hypot(fit.log_evidence_error, reference.evidence.error))

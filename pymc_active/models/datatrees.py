@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.model import Model
 from pymc_active.models.prior_draws import draw_prior, log_prior_by_variable, obstacles
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI, Factor, NotPositiveDefiniteError
@@ -23,7 +26,7 @@ _NUMBERS, _FEWEST_PRIOR = 2_000_000, 100
 _JITTER = 1e-6
 
 
-def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[str], n: int) -> xr.Dataset:
+def to_dataset(gpm: Model, values: dict[str, np.ndarray], sample_dims: list[str], n: int) -> xr.Dataset:
     """A Dataset of arrays by variable name, with the model's coords and dims, for n observations."""
     # Importing ArviZ takes as long as the rest of the package.
     from arviz_base import dict_to_dataset
@@ -43,12 +46,12 @@ def to_dataset(gpm: GPModel, values: dict[str, np.ndarray], sample_dims: list[st
     )
 
 
-def in_chains(gpm: GPModel, values: dict[str, np.ndarray], rows: np.ndarray, n: int) -> xr.Dataset:
+def in_chains(gpm: Model, values: dict[str, np.ndarray], rows: np.ndarray, n: int) -> xr.Dataset:
     """Values of M hyperparameters by name, (M, ...), at the ``rows`` (chain, draw) that choose among them."""
     return to_dataset(gpm, {name: np.asarray(value)[rows] for name, value in values.items()}, ["chain", "draw"], n)
 
 
-def _scalars(values: dict[str, np.ndarray], rows: np.ndarray) -> xr.Dataset:
+def scalars(values: dict[str, np.ndarray], rows: np.ndarray) -> xr.Dataset:
     """The same for numbers (M,) by name, which need not be variables of the model."""
     coords = {dim: np.arange(size) for dim, size in zip(("chain", "draw"), rows.shape, strict=True)}
     return xr.Dataset({name: (("chain", "draw"), value[rows]) for name, value in values.items()}, coords)
@@ -59,8 +62,9 @@ def n_affordable(n: int) -> int:
     return int(max(_FEWEST, _OPERATIONS / n**3))
 
 
+@singledispatch
 def arviz_groups(
-    gpm: GPModel, posterior: Posterior, thetas: np.ndarray, rows: np.ndarray, data: Data, seed: int
+    gpm: Any, posterior: Posterior, thetas: np.ndarray, rows: np.ndarray, data: Data, seed: int
 ) -> dict[str, xr.Dataset]:
     """All groups that ArviZ knows, from hyperparameters thetas (M, P) and ``rows`` (chain, draw) that choose of them.
 
@@ -77,10 +81,10 @@ def arviz_groups(
     whole = np.arange(len(rows.ravel()))
     groups = {
         "posterior": in_chains(gpm, gpm.constrain(thetas), rows, n),
-        "log_prior": _scalars(log_prior_by_variable(gpm, posterior, thetas), rows),
+        "log_prior": scalars(log_prior_by_variable(gpm, posterior, thetas), rows),
         "posterior_predictive": to_dataset(gpm, {gpm.name: replicates}, ["chain", "draw"], n),
         "log_likelihood": in_chains(gpm, {gpm.name: log_density}, rows, n),
-        "sample_stats": _scalars({"lp": lp, "log_marginal_likelihood": log_likelihood}, rows),
+        "sample_stats": scalars({"lp": lp, "log_marginal_likelihood": log_likelihood}, rows),
     }
     if not obstacles(gpm):
         n_prior = min(len(whole), max(_FEWEST_PRIOR, _NUMBERS // max(thetas.shape[1], 1)))

@@ -60,7 +60,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     if not isinstance(gp, pm.gp.Marginal):
         raise TypeError(
             f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. For models with other GPs, such as Latent or HSGP, "
-            "and without any, there is pma.active.bald_from_trace(trace, model, X_pool)"
+            "and without any, there are pma.fit(model) and pma.Learner(model, ...)"
         )
     if isinstance(gp, pm.gp.MarginalApprox):
         raise TypeError(

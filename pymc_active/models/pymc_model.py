@@ -10,16 +10,15 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
-from pymc.pytensorf import collect_default_updates, join_nonshared_inputs, reseed_rngs
+from pymc.pytensorf import join_nonshared_inputs
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
+from pymc_active.models.free_variables import FreeVariables, function
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.compile_mode import may_round, vm_mode
+from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
 from pymc_active.support.data import Data
 from pymc_active.support.scaling import fit_scale
@@ -42,11 +41,6 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
-def _function(inputs: list, outputs: list) -> Callable:
-    rounds = may_round()
-    return pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", allow_input_downcast=rounds)
-
-
 def wrong_mean(found: str) -> ValueError:
     """The error for a mean function that is none of X."""
     return ValueError(
@@ -55,7 +49,7 @@ def wrong_mean(found: str) -> ValueError:
     )
 
 
-class PyMCModel(GPModel):
+class PyMCModel(FreeVariables, GPModel):
     """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
 
     is_made = True
@@ -138,19 +132,6 @@ class PyMCModel(GPModel):
                 coords[dim] = np.arange(len(y))
         pm.set_data(stored, model=self.model, coords=coords or None)
 
-    @property
-    def free(self) -> list[str]:
-        """Names of the free variables."""
-        return [variable.name for variable in self.model.free_RVs]
-
-    @cached_property
-    def shapes(self):
-        shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
-        if any(None in shape for shape in shapes.values()):
-            # Dims that come from coordinates leave no static shapes; PyMC compiles to find them.
-            shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
-        return shapes
-
     def constrain(self, thetas):
         names = [variable.name for variable in self.model.unobserved_RVs]
         return dict(zip(names, map(np.asarray, self._constrain(thetas)), strict=True))
@@ -162,40 +143,7 @@ class PyMCModel(GPModel):
         outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
         thetas = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
         vectorized = in_rows(outputs, {theta: thetas})
-        return _function([thetas], vectorized)
-
-    def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """See :meth:`GPModel.unconstrain`."""
-        rvs, transforms = self.model.free_RVs, self.model.rvs_to_transforms
-        if not any(transforms[rv] is not None for rv in rvs):
-            return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
-        rows = [self._unconstrain(*row) for row in zip(*(values[rv.name] for rv in rvs), strict=True)]
-        return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
-
-    @cached_property
-    def _unconstrain(self) -> Callable:
-        transforms = self.model.rvs_to_transforms
-        inputs = {rv: rv.type(name=rv.name) for rv in self.model.free_RVs}
-        outputs = [
-            given if transforms[rv] is None else transforms[rv].forward(given, *rv.owner.inputs)
-            for rv, given in inputs.items()
-        ]
-        known = clone_replace(outputs, inputs)
-        return _function(list(inputs.values()), known)
-
-    def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
-        """Draws (draws, ...) of the free variables by name, those of ``pm.draw``, which compiles at each call."""
-        function, generators = self._prior
-        reseed_rngs(generators, random_seed)
-        drawn = zip(*(function() for _ in range(draws)), strict=True)
-        return dict(zip(self.free, map(np.stack, drawn), strict=True))
-
-    @cached_property
-    def _prior(self) -> tuple[Callable, list]:
-        """A function that draws the free variables once, and its random generators."""
-        variables = self.model.free_RVs
-        updates = collect_default_updates(inputs=[], outputs=variables)
-        return pytensor.function([], variables, updates=updates, mode=vm_mode()), list(updates)
+        return function([thetas], vectorized)
 
     def value_of(self, expression: Any) -> np.ndarray:
         """The value of an expression of the model's variables where their unconstrained values are random."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +16,11 @@ from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
-from pymc_active.particles.particle_fit import ParticleFit, default_particles
+from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
-from pymc_active.support.arguments import check_executor
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     ignoring,
@@ -45,71 +44,12 @@ _LAG, _UNSURE = 0.05, 0.5
 _LAG_OF_EMBEDDINGS = 1.0
 
 
-def fit(
-    gpm: GPModel,
-    *,
-    method: Literal["auto", "smc", "laplace"] = "auto",
-    n_particles: int | None = None,
-    random_seed: int | np.random.Generator | None = None,
-    progressbar: bool = True,
-    executor: Executor | None = None,
-    compile_kwargs: dict | None = None,
-) -> ParticleFit | Fit:
-    """Represent the posterior over the hyperparameters by draws, with its evidence, in the way that suits the model.
-
-    Parameters
-    ----------
-    gpm : GPModel
-    method : {"auto", "smc", "laplace"}
-        ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
-        this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
-        modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
-        these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. So it
-        does where annealed particles have not followed the posterior, as where data are far from what the priors
-        expect; where climbing from the best leads to a mode that all have missed, as of an embedding without noise; or
-        where they leave the evidence uncertain by half a nat. A run for an embedding of which few families are left is
-        repeated, or, with two points for each parameter, mixed with draws annealed from around modes. With many data,
-        where SMC is expensive, draws around the modes suffice if importance sampling confirms them. The choice depends
-        on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
-        and ``["reason"]`` say what was done.
-    n_particles, random_seed, progressbar, compile_kwargs
-        As in :func:`fit_smc`.
-    executor : concurrent.futures.Executor, optional
-        Runs mode searches, as in :func:`fit_laplace`.
-
-    Returns
-    -------
-    ParticleFit
-        A LaplaceFit for ``method="laplace"``, and for a model without free parameters.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`fit_smc`, and for an unknown method.
-
-    Warns
-    -----
-    DoubtfulFitWarning
-        As :func:`fit_smc`; in particular if SMC would be too expensive and importance sampling does not confirm the
-        modes.
-    DataWarning
-        If data, scales and priors do not suit each other, as numbers in other units, an input over decades, codes for
-        missing values, rows that came twice, a limit of detection; and if an :class:`OutputMap` makes y more probable
-        by over 12 nats, as of values over orders of magnitude. :func:`advise` looks closer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc_active as pma
-    >>> x = np.linspace(-2, 2, 10)
-    >>> fit = pma.fit(pma.ard_gp(x[:, None], np.sin(x)), random_seed=1, progressbar=False)
-    >>> fit.diagnostics["method"]
-    'smc'
-    """
+def fit_gp(
+    gpm: GPModel, method: str, n_particles: int | None, random_seed: Any, progressbar: bool, executor: Executor | None,
+    compile_kwargs: dict | None,
+) -> ParticleFit | Fit:  # fmt: skip
+    """:func:`pymc_active.fit` of a GP model."""
     number = check_arguments(gpm, n_particles, "fit")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    check_executor(executor)
     rng = np.random.default_rng(random_seed)
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
@@ -145,7 +85,7 @@ def choose(
     hides = posterior.hides_modes and not is_embedding
     cheap = _CHEAP * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
     # The way does not depend on how many particles are asked for.
-    cost = _cost(gpm, posterior, default_particles(len(posterior.y)))
+    cost = _cost(gpm, posterior, gpm.n_particles(len(posterior.y)))
 
     def smc(reason: str) -> ParticleFit:
         return run_smc(gpm, n_annealed, rng, progressbar, compile_kwargs=compile_kwargs, reason=reason, renew=renew)
@@ -200,7 +140,7 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     """
     posterior = gpm.posterior()
     cost = _cost(gpm, posterior, 1) * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
-    affordable, usual = min(n_particles, int(_BUDGET / cost)), default_particles(len(posterior.y))
+    affordable, usual = min(n_particles, int(_BUDGET / cost)), gpm.n_particles(len(posterior.y))
     # Where particles for an embedding are affordable at all, they are what the fit is made of.
     n_annealed = n_particles if gpm.embedding is not None else max(affordable, min(usual, n_particles))
     found = choose(gpm, n_particles, rng, progressbar, n_annealed=n_annealed)

@@ -12,7 +12,7 @@ from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm, default_particles
+from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.threads import one_blas_thread
 
@@ -43,7 +43,7 @@ def from_modes(
     with many points, they are resampled by truncated weights and moved more often, the evidence is Laplace's and its
     error unknown, infinity.
     """
-    more = max(1.0, n_particles / default_particles(len(fit.y)))
+    more = max(1.0, n_particles / fit.gpm.n_particles(len(fit.y)))
     affordable = int(more * _WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
     n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
     weighted = fit.weighted_draws(n_weighted, rng)

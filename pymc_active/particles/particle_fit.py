@@ -22,7 +22,8 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.modes.search import SearchTask
 from pymc_active.laplace.modes.task import evidence_nearby, search_and_expand
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_is_gp
+from pymc_active.models.model import Model
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.full_space import Space, find_space
@@ -41,6 +42,8 @@ _OF_MODES = frozenset(
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
 _FEW_FAMILIES, LOW_ACCEPTANCE, LARGE_ERROR = 3, 0.2, 1.5
+# R-hat of chains of NUTS, and divergences for each effective draw, that are told (guess: PyMC's limits cry wolf).
+_RHAT, _DIVERGED = 1.05, 0.05
 # Nats by which annealed particles may be behind until this is told.
 _LARGE_LAG = 1.0
 # When points are added: effective shares below which particles are moved, and drawn anew, which with many points takes
@@ -63,18 +66,13 @@ _TOLD = 4
 # What files hold of a swarm, besides z: by particle, and single numbers.
 COLUMNS, NUMBERS = ("log_weights", "log_likelihood", "families"), ("log_evidence", "log_evidence_error", "step")
 
-# Particles by default, up to so many points, and with many of these; the least that may be asked for.
-_USUAL, _UP_TO, _LEAST, FEWEST = 256, 300, 16, 32
+# Particles that may be asked for.
+FEWEST = 32
 
 
 def log_fresh(gpm: GPModel, reason: str, what: str = "a fit is drawn anew") -> None:
     """Say why a run does what takes long."""
     logging.getLogger("pymc_active").info("%s, %d points: %s, since %s", gpm.description, len(gpm.y), what, reason)
-
-
-def default_particles(n: int) -> int:
-    """Particles by default for n points: with many, fewer, since each is a factorisation, and they differ less."""
-    return int(np.clip(_USUAL * (_UP_TO / n) ** 2, _LEAST, _USUAL))
 
 
 @dataclass(frozen=True)
@@ -167,15 +165,18 @@ class ParticleFit(Fit):
         }
         # What belongs to the last fit that was not an update stays.
         known = fresh | dict(self.made) | own
-        return known | {"warnings": _doubts(known, swarm.log_evidence_error)}
+        return known | {"warnings": _doubts(self.gpm, known, swarm.log_evidence_error)}
 
     def _summary(self) -> Summary:
         d = self.diagnostics
         added = len(self.y) - d["n_fresh"]
         since = f"; since then {added} {'points' if added > 1 else 'point'} by reweighing" if added > 0 else ""
+        is_known = np.isfinite(self.log_evidence)
         facts = {
             "data": self._data_shown(),
-            "log evidence": f"{self.log_evidence:.2f} ± {self.log_evidence_error:.2f} nats",
+            "log evidence": f"{self.log_evidence:.2f} ± {self.log_evidence_error:.2f} nats"
+            if is_known
+            else "not known",
             "method": f"{d['method']}: {d['reason']}{since}",
             "particles": f"{d['n_particles']}, {d['effective_sample_size']:.0f} effective, {d['n_families']} families",
         }
@@ -185,6 +186,7 @@ class ParticleFit(Fit):
     @cached_property
     def modes_found(self) -> LaplaceFit:
         """The modes that the particles lead to; see :func:`find_modes`."""
+        check_is_gp(self.gpm, "modes are searched")
         swarm, posterior = self.swarm, self.swarm.space.posterior
         order = np.argsort(-self._densities, kind="stable")
         _, first = np.unique(swarm.families[order], return_index=True)
@@ -356,10 +358,10 @@ class ParticleFit(Fit):
 
         Data that a fit did not expect call for a fresh one, which may then miss what the old one knows.
         """
-        S, n = len(self.swarm.z), len(self.y)
-        log_fresh(self.gpm, reason)
-        n_particles = default_particles(n) if S == default_particles(self.diagnostics["n_fresh"]) else S
-        fresh = self.renew(self.gpm, n_particles, rng, **how)
+        gpm, S, n = self.gpm, len(self.swarm.z), len(self.y)
+        log_fresh(gpm, reason)
+        n_particles = gpm.n_particles(n) if S == gpm.n_particles(self.diagnostics["n_fresh"]) else S
+        fresh = self.renew(gpm, n_particles, rng, **how)
         gap = self.swarm.log_evidence - fresh.swarm.log_evidence
         if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
             known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self
@@ -416,6 +418,13 @@ class ParticleFit(Fit):
         said["n_evaluations"] = self.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
         return ParticleFit(self.gpm, self.data, swarm, parts | said, self.renew)
 
+    def thinned(self, n: int, rng: np.random.Generator) -> ParticleFit:
+        """The fit with n of its particles, at random."""
+        swarm = self.swarm
+        rows = swarm.resample(n, rng)
+        own = {name: getattr(swarm, name)[rows] for name in ("z", "log_likelihood", "families")}
+        return replace(self, swarm=replace(swarm, log_weights=np.zeros(n), **own), made=self.made)
+
     @property
     def full_space(self) -> Space:
         """A space whose source is the posterior of all parameters."""
@@ -441,9 +450,16 @@ def in_space(gpm: GPModel, swarm: Swarm, data: Data, rng: np.random.Generator | 
         return replace(swarm, space=space, z=z, log_likelihood=space.posterior.likelihood_values(z))
 
 
-def _doubts(d: dict[str, Any], error: float) -> list[str]:
+def _doubts(gpm: Model, d: dict[str, Any], error: float) -> list[str]:
     """What is doubtful about particles, and what may help."""
     doubts = []
+    if d["method"] == "nuts":
+        if d["rhat"] > _RHAT or d["divergences"] > _DIVERGED * d["ess"]:
+            doubts.append(
+                f"chains of NUTS have an R-hat of {d['rhat']:.3f} and {d['divergences']} divergences "
+                f"({gpm.if_stuck.partition(',')[0]})"
+            )
+        return doubts
     is_confirmed = d.get("confirmed", True)
     if not is_confirmed:
         doubts.append(
@@ -470,14 +486,11 @@ def _doubts(d: dict[str, Any], error: float) -> list[str]:
     if d.get("lag", 0.0) > _LARGE_LAG:
         doubts.append(
             "the data are far from what the priors expect, and the particles have not followed: the evidence is too "
-            "low, and predictions may be wrong (give bounds, or a y_scale, or priors in the units of the data)"
+            f"low, and predictions may be wrong ({gpm.if_behind})"
         )
     # Draws around modes are independent without any moves.
     if d.get("n_levels") and d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
-        doubts.append(
-            f"only {d['acceptance']:.0%} of the moves were accepted: K + noise is nearly singular (give log_noise a "
-            "prior that keeps it away from zero)"
-        )
+        doubts.append(f"only {d['acceptance']:.0%} of the moves were accepted ({gpm.if_stuck})")
     if is_confirmed and not are_apart and not error <= LARGE_ERROR:
         known = f"has a standard error of {error:.1f} nats" if np.isfinite(error) else "is not known"
         doubts.append(f"the log evidence {known}, so do not compare models by it (raise n_particles)")

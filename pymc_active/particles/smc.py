@@ -14,8 +14,8 @@ from pymc_active.inference.fit import Fit
 from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.models.prior_draws import draw_prior
-from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm, default_particles
-from pymc_active.posterior.full_space import find_space
+from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm
+from pymc_active.posterior.full_space import Space, find_space
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
@@ -90,7 +90,7 @@ def check_arguments(gpm: Any, n_particles: Any, what: str) -> int:
     """The number of particles; raises for arguments of the wrong kind."""
     check_model(gpm, what)
     if n_particles is None:
-        return default_particles(len(gpm.y))
+        return gpm.n_particles(len(gpm.y))
     return count("n_particles", n_particles, least=FEWEST)
 
 
@@ -108,18 +108,27 @@ def run_smc(
     """:func:`fit_smc` without warnings; nothing runs in the ``executor``. ``renew`` makes later fresh fits."""
     space = find_space(gpm.posterior(compile_kwargs), gpm.embedding_slice)
     start = draw_prior(gpm, space.posterior, n_particles, rng)
+    renew = renew or partial(run_smc, compile_kwargs=compile_kwargs)
+    return annealed(gpm, space, start, rng, progressbar, reason, renew)
+
+
+def annealed(
+    model: Any, space: Space, start: np.ndarray, rng: np.random.Generator, progressbar: bool, reason: str,
+    renew: Callable[..., ParticleFit],
+) -> ParticleFit:  # fmt: skip
+    """Anneal draws of the prior, ``start`` (S, P'), to the posterior of a space, given the data of its model."""
     # The number of levels is not known before: about one for each observation.
     with one_blas_thread(), progress("Annealing particles", MOST_LEVELS, progressbar) as advance:
         done = anneal(space.posterior, start, rng, _counting(advance))
-    particles = done.particles
     # In random order, so that the first few represent all.
-    rows = rng.permutation(n_particles)
+    rows = rng.permutation(len(start))
+    particles = done.particles.take(rows)
     swarm = Swarm(
         space,
-        particles.z[rows],
-        np.zeros(n_particles),
-        particles.likelihoods.value[rows],
-        particles.ancestors[rows],
+        particles.z,
+        np.zeros(len(rows)),
+        particles.likelihoods.value,
+        particles.ancestors,
         done.log_evidence,
         done.log_evidence_error,
         done.step,
@@ -132,7 +141,7 @@ def run_smc(
         "lag": done.lag,
         "n_evaluations": done.n_evaluations,
     }
-    return ParticleFit(gpm, gpm.data, swarm, diagnostics, renew or partial(run_smc, compile_kwargs=compile_kwargs))
+    return ParticleFit(model, model.data, swarm, diagnostics, renew)
 
 
 def _counting(advance: Callable[..., None]) -> Callable[..., None]:

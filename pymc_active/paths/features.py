@@ -29,7 +29,7 @@ _GROUP = 25
 # A term of a sum has at least this many frequencies, however small its variance.
 _FEWEST = 16
 # Points of the box: to compare variances at, and to choose a basis from.
-_REFERENCE, _CANDIDATES = 256, 1024
+_REFERENCE, _CANDIDATES = 256, 512
 # The smallest prior variance of a basis point given the others, as a share of the largest.
 _NEGLIGIBLE = 1e-10
 # The share of missed prior variance above which to warn.

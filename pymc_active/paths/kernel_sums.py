@@ -45,6 +45,10 @@ class KernelSums:
     Z: np.ndarray
     weights: np.ndarray
 
+    def joined(self, other: KernelSums) -> KernelSums:
+        """The sum with other functions of the same kernel, as many."""
+        return KernelSums(self.gp, np.concatenate([self.Z, other.Z]), np.hstack([self.weights, other.weights]))
+
     def value(self, X: np.ndarray) -> np.ndarray:
         out = np.empty((len(self.weights), len(X)))
         for rows in cache_blocks(len(X), self.Z.size // 8):
@@ -68,13 +72,19 @@ class KernelSums:
 
     def _by_graph(self, X: np.ndarray, weights: np.ndarray) -> Derivatives:
         """With gradients from a graph, and Hessians from differences of these; weights are (n, m)."""
-        value = np.einsum("nm,nm->m", self.gp.covariance(self.Z, X), weights)
+        m = len(X)
+        at_X: list[np.ndarray] = []
 
         def gradient(points: np.ndarray) -> np.ndarray:
-            return self.gp.pull(points, weights, self.Z)
+            # Of copies of X, and X, by one call.
+            copies = np.tile(weights, 1 + len(points) // m)
+            values, slopes = self.gp.sums(np.concatenate([X, points]), copies, self.Z)
+            at_X[:] = values[:m], slopes[:m]
+            return slopes[m:]
 
         hessian = self.gp.central_differences(gradient, X)
-        return value, gradient(X), 0.5 * (hessian + hessian.swapaxes(1, 2))
+        value, slope = at_X
+        return value, slope, 0.5 * (hessian + hessian.swapaxes(1, 2))
 
 
 # Both return value (m,), gradient (m, D) and Hessian (m, D, D), in the points, of sums over n with weights (m, n).

@@ -16,8 +16,11 @@ from pytensor.tensor.elemwise import Elemwise
 # Terms of one sum or product in compiled graphs, at most.
 _OPERANDS = 20
 # What makes graphs smaller, stable and quick. All that "fast_run" does besides takes time and gains none without a
-# compiler behind it.
-_REWRITES = RewriteDatabaseQuery(include=["merge", "useless", "canonicalize", "stabilize", "specialize", "blockwise"])
+# compiler behind it; and a power as nested squares is called from Python for each number.
+_REWRITES = RewriteDatabaseQuery(
+    include=["merge", "useless", "canonicalize", "stabilize", "specialize", "blockwise"],
+    exclude=["local_pow_to_nested_squaring"],
+)
 
 
 @node_rewriter([Elemwise])

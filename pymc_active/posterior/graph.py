@@ -23,12 +23,13 @@ from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import graph_inputs
+from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.tensor.basic import AllocDiag
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, gram_terms
 from pymc_active.posterior.compile_mode import may_round, vm_mode
-from pymc_active.posterior.exact_distances import is_smooth, with_exact_distances
+from pymc_active.posterior.exact_distances import PLAIN_MEANS, is_smooth, with_exact_distances
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch
 from pymc_active.support.scaling import IDENTITY
 
@@ -93,6 +94,7 @@ class GPGraphs:
         outputs.append(rewrite_graph(log_prior, (), in2out(local_check_parameter_to_ninf_switch)))
         point = {key: np.zeros(shape) for key, shape in shapes.items()}
         joined, self.theta = join_nonshared_inputs(point=point, outputs=outputs, inputs=model.value_vars)
+        joined = _elementwise_diagonals(joined)
         self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior = joined
         self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
         self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
@@ -127,6 +129,17 @@ class GPGraphs:
         return in_rows(derivatives, {direction: directions})
 
 
+def _elementwise_diagonals(expressions: list) -> list:
+    """Expressions with diagonal matrices by elementwise functions: of PyTensor's, a batch is made one by one."""
+    found: dict = {}
+    for variable in ancestors(expressions):
+        node = variable.owner
+        if node and isinstance(node.op, AllocDiag) and node.op.offset == 0 and node.inputs[0].type.ndim == 1:
+            index = pt.arange(node.inputs[0].shape[0])
+            found[variable] = pt.switch(pt.eq(index[:, None], index), node.inputs[0], np.zeros((), variable.type.dtype))
+    return clone_replace(expressions, found)
+
+
 def in_rows(expressions: list, rows: dict) -> list:
     """Expressions of some variables with each row of others in their place, stacked in front."""
     vectorized: list = vectorize_graph(expressions, rows)
@@ -138,7 +151,7 @@ def in_rows(expressions: list, rows: dict) -> list:
     ]
 
 
-class _OneAtATime:
+class OneAtATime:
     """A compiled function for use by several threads: PyTensor stores arguments and results in the function."""
 
     def __init__(self, function: Callable):
@@ -183,7 +196,7 @@ class _Functions:
             allow_input_downcast=may_round(),
             **self.compile_kwargs,
         )
-        return _OneAtATime(function)
+        return OneAtATime(function)
 
     def grad(self, scalar):
         return pytensor.grad(scalar, self.graphs.theta, disconnected_inputs="ignore")
@@ -253,11 +266,12 @@ class _Functions:
         return self.compile([self.graphs.theta, A, B], K)
 
     @cached_property
-    def pull(self):
+    def sums(self):
         A, B, K = self.graphs.covariance
         W = pt.matrix("W", shape=(None, None))
-        gradient = pytensor.grad((W * K).sum(), B, disconnected_inputs="ignore")
-        return self.compile([self.graphs.theta, A, B, W], gradient)
+        values = (W * K).sum(0)
+        gradient = pytensor.grad(values.sum(), B, disconnected_inputs="ignore")
+        return self.compile([self.graphs.theta, A, B, W], [values, gradient])
 
 
 class GraphPosterior(Posterior):
@@ -312,16 +326,27 @@ class GraphPosterior(Posterior):
         """k(x, x) at the rows of X, (m,)."""
         return self._functions.prior_variance(theta, X, *self._data)
 
-    def pull(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Gradient of ⟨W, k(A, B)⟩ in the rows of B, (m, D); W is (n, m) or (n, 1)."""
+    def sums(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Σ_i W_ij k(a_i, b_j) (m,), and the gradient in the rows of B, (m, D); W is (n, m) or (n, 1)."""
         step = max(1, _PAIRS // max(len(A), 1))
         W = np.broadcast_to(W, (len(A), len(B)))
         parts = [slice(k, k + step) for k in range(0, max(len(B), 1), step)]
-        return np.concatenate([self._functions.pull(theta, A, B[part], W[:, part], *self._data) for part in parts])
+        found = [self._functions.sums(theta, A, B[part], W[:, part], *self._data) for part in parts]
+        values, gradients = map(np.concatenate, zip(*found, strict=True))
+        return values, gradients
+
+    def pull(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Gradient of ⟨W, k(A, B)⟩ in the rows of B, (m, D); W is (n, m) or (n, 1)."""
+        return self.sums(theta, A, B, W)[1]
 
     def prior_mean(self, theta, X):
         check_levels(X, self._functions.graphs.levels)
         return tuple(self._functions.prior_mean(theta, X, *self._data))
+
+    @property
+    def is_mean_linear(self) -> bool:
+        """Whether the mean function is known to have no second derivatives."""
+        return type(self._functions.graphs.gp.mean_func) in PLAIN_MEANS
 
     @property
     def hides_modes(self):

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_active.inference.ensemble import Ensemble, equal_rows
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.support.arguments import kind_of
@@ -40,6 +40,7 @@ def conditioned_gps(
 
     Members of a trace are evenly spaced, and several models share ``n`` by their weights. ``minimize`` describes -f.
     """
+    check_is_gp(ensemble.gpm, "functions are drawn")
     rng = np.random.default_rng(random_seed)
     if ensemble.n_models > 1:
         # Systematic resampling: a count differs from n times the weight by less than one.

@@ -15,6 +15,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
+from pymc_active.process.process import Process
 from pymc_active.support.arguments import kind_of
 
 # What makes an ensemble.
@@ -25,6 +26,19 @@ def is_point(source: Any, model: GPModel | None) -> TypeGuard[Mapping[str, Any]]
     """Whether a source is a dict of unconstrained values of the model's variables, not a dict of fits."""
     values = source.values() if isinstance(source, Mapping) and isinstance(model, GPModel) else [None]
     return not any(value is None or isinstance(value, Fit | xr.DataTree) for value in values)
+
+
+def is_several(source: Any) -> bool:
+    """Whether a source is fits of several models."""
+    return isinstance(source, ModelAverage | Mapping | list | tuple)
+
+
+def is_of_processes(source: Any) -> bool:
+    """Whether a source has draws of the parameters of models that are no GPs."""
+    one = source
+    if is_several(source) and len(source):
+        one = next(iter(source.values() if isinstance(source, Mapping) else source))
+    return isinstance(one, Fit | Ensemble) and isinstance(one.gpm, Process)
 
 
 def as_ensemble(
@@ -51,10 +65,7 @@ def ensemble_from(
 ) -> Ensemble:  # fmt: skip
     """:func:`as_ensemble` for the caller that messages name; ``weigh`` may change the weights of several fits."""
     if model is not None and not isinstance(model, GPModel):
-        raise TypeError(
-            f"model must be a GPModel, as from_marginal makes it of a pm.gp.Marginal; got {kind_of(model)}. For models "
-            "that are no GPs there is pma.active.bald_from_trace"
-        )
+        raise TypeError(f"model must be a GPModel, as from_marginal makes it of a pm.gp.Marginal; got {kind_of(model)}")
     if isinstance(source, Ensemble):
         return source
     if isinstance(source, xr.DataTree):

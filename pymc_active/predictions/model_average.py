@@ -147,8 +147,8 @@ def _warn(probability: xr.DataArray, members: Sequence[Fit]) -> None:
     if not finite.all():
         excluded = ", ".join(repr(label) for label, included in zip(labels, finite, strict=True) if not included)
         problems.append(
-            f"the evidence of {excluded} is not finite, so its probability is 0: fit it again, or give log_noise a "
-            "prior that keeps the noise away from zero"
+            f"the evidence of {excluded} is not finite, so its probability is 0: fit it again, a pm.Model with "
+            "method='anneal'; or give log_noise a prior that keeps the noise away from zero"
         )
     best = int(np.argmax(probability.values))
     if probability.doubtful.values[best]:
@@ -375,7 +375,7 @@ def check_distinct(models: Mapping[Any, GPModel]) -> None:
         kernel = gpm.description if gpm.expression is None else on_inputs(gpm.expression, gpm.X.shape[1])
         others = alike.setdefault(kernel, {})
         for other_label, other in others.items():
-            if gpm is other or _have_equal_priors(gpm, other):
+            if gpm is other or (isinstance(gpm, GPModel) and _have_equal_priors(gpm, other)):
                 raise ValueError(f"{other_label!r} and {label!r} are the same model and would count twice: drop one")
         others[label] = gpm
 

@@ -14,10 +14,12 @@ from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from
+from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
+from pymc_active.predictions.outcomes import predicted_outcomes
+from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import warn_if
@@ -71,7 +73,8 @@ def predict(
         ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: that of the mode, or
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
-        whose negative mean is the NLL.
+        whose negative mean is the NLL. Of a ``pm.Model``, ``f`` is the expected outcome given the parameters; there
+        is also ``y_mean``, by draws where PyMC has no formula.
 
     Raises
     ------
@@ -95,21 +98,30 @@ def predict(
     """
     probabilities = read_probabilities(quantiles)
     ensemble = ensemble_from(source, "predict", model=model, method=method, draws=draws, random_seed=random_seed)
+    X_new = ensemble.gpm.read_pool(X_new)
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
     if ensemble.gpm.box is not None:
         lost = "there the model knows no more than its prior"
-        warn_if(far_outside(points, *ensemble.gpm.box, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
+        low, high = ensemble.gpm.box
+        warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
+    if is_of_processes(ensemble):
+        found = predicted_outcomes(Members.of(ensemble), points, probabilities, values)
+        return _dataset(found, X_new, probabilities, ensemble.method)
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)
     blocks = [
         _predicted(ensemble, points[block], probabilities, None if values is None else values[block]) for block in rows
     ]
     found = {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
+    return _dataset(found, X_new, probabilities, ensemble.method)
+
+
+def _dataset(found: dict[str, np.ndarray], X_new: Any, probabilities: np.ndarray | None, method: str) -> xr.Dataset:
     return xr.Dataset(
         {name: (("quantile", "point") if value.ndim == 2 else "point", value) for name, value in found.items()},
         coords={"point": point_labels(X_new)} | ({} if probabilities is None else {"quantile": probabilities}),
-        attrs={"method": ensemble.method},
+        attrs={"method": method},
     )
 
 
@@ -141,6 +153,9 @@ def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:
     """The mean of :func:`predict` (m,), without the variances that take longer."""
+    if is_of_processes(source):
+        members = Members.of(as_ensemble(source))
+        return members.weights @ members.means(X)
     total = np.zeros(len(X))
     for part in as_ensemble(source).parts:
         if part.local:

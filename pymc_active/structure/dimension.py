@@ -12,8 +12,8 @@ import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.models.builders import embedding_gp
-from pymc_active.particles import fit
 from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
+from pymc_active.process.fit import fit
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
 from pymc_active.support.user_warnings import (

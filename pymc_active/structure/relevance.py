@@ -13,7 +13,7 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.arguments import kind_of
@@ -207,6 +207,7 @@ def embedding_draws(
 
 def _model_of(source: Any, model: GPModel | None) -> GPModel:
     if isinstance(source, Fit | Ensemble):
+        check_is_gp(source.gpm, "relevance is")
         return source.gpm
     if not isinstance(source, xr.DataTree):
         raise TypeError(f"source must be a fit, an Ensemble or a DataTree of draws; got {kind_of(source)}")

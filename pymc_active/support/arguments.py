@@ -26,10 +26,8 @@ def check_executor(executor: Any) -> None:
 _INSTEAD = {
     "GPModel": ": fit it first, pma.fit(gpm)",
     "Learner": ": pass learner.fit, or learner.fit.best of several models",
-    "Model": (
-        ", a pm.Model: make it a GPModel by pma.from_marginal(gp, name), or without a pm.gp.Marginal use its trace, in "
-        "pma.active.bald_from_trace(trace, model, X_pool)"
-    ),
+    "Process": ": fit it first, pma.fit(model)",
+    "Model": ", a pm.Model: fit it first, pma.fit(model); one with a pm.gp.Marginal is a GPModel by pma.from_marginal",
     "ProbitFit": ", a classifier: it has fit.predict(X_new) and active.bald_probit(fit, X_pool)",
 }
 

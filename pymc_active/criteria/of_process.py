@@ -1,0 +1,141 @@
+"""Criteria for any PyMC model: the same questions, asked of the outcomes of its particles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, override
+
+import numpy as np
+
+from pymc_active.criteria.scorer import Scorer
+from pymc_active.inference.ensemble import Ensemble
+from pymc_active.process.information import (
+    AllParameters,
+    Information,
+    ModelIdentity,
+    of_predictions,
+    of_targets,
+    read_targets,
+)
+from pymc_active.process.members import Members
+
+# Particles that score, of a single model or of all together, and at least so many that screen large pools.
+SCORING, _SCREENING = 256, 48
+# Particles that score the very best.
+_FINE = 1024
+# Rows of candidates that expected outcomes are computed for at once.
+_BLOCK = 4096
+
+
+@dataclass(eq=False)
+class OutcomeScorer(Scorer):
+    """A function of particles' outcomes; ``make`` prepares it for members, and returns what evaluates X (m, D)."""
+
+    ensemble: Ensemble
+    units: str
+    make: Callable[[Members], Callable[[np.ndarray], np.ndarray]]
+    n_members: int = SCORING
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    n_full = 200
+
+    def __post_init__(self):
+        members = Members.of(self.ensemble, max(self.n_members // self.ensemble.n_models, _SCREENING))
+        self._fine: OutcomeScorer | None = None
+        self._n, self._evaluate = len(members) // self.ensemble.n_models, self.make(members)
+
+    @override
+    def score(self, X):
+        return self._evaluate(X)
+
+    @override
+    def fine(self):
+        if self._fine is None and self.n_members == SCORING and self._n < len(self.ensemble) / self.ensemble.n_models:
+            self._fine = OutcomeScorer(self.ensemble, self.units, self.make, _FINE)
+        return self._fine
+
+    @override
+    def coarse(self, n):
+        n = max(n, _SCREENING)
+        if self._n <= 2 * n:
+            return None
+        return OutcomeScorer(self.ensemble, self.units, self.make, n * self.ensemble.n_models)
+
+
+def of_parameters(ensemble: Ensemble, targets: Sequence[str] | None, pending: np.ndarray) -> OutcomeScorer:
+    """Information about all parameters, or about variables by name, from one outcome more than the pending ones."""
+
+    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
+        if targets is None:
+            # Of several models, the parameters of each and the model.
+            quantity: Any = AllParameters(members.weights)
+        else:
+            quantity = of_targets(members, read_targets(members, targets), np.random.default_rng(0))
+        return _information(members, quantity, pending)
+
+    return OutcomeScorer(ensemble, "nats", make)
+
+
+def of_outcomes(ensemble: Ensemble, X_target: np.ndarray, pending: np.ndarray) -> OutcomeScorer:
+    """Information about an outcome at one of the rows of X_target, the mean over these."""
+
+    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
+        return _information(members, of_predictions(members, X_target, np.random.default_rng(0)), pending)
+
+    return OutcomeScorer(ensemble, "nats", make)
+
+
+def of_models(ensemble: Ensemble, pending: np.ndarray) -> OutcomeScorer:
+    """Information about which of the models is true."""
+
+    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
+        return _information(members, ModelIdentity(members.weights, members.owner), pending)
+
+    return OutcomeScorer(ensemble, "nats", make)
+
+
+def _information(members: Members, quantity: Any, pending: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    information = Information(members, quantity)
+    if len(pending):
+        information = information.given(pending)
+    return lambda X: information.at(X)[0]
+
+
+def of_improvement(ensemble: Ensemble, sign: float, pending: np.ndarray) -> OutcomeScorer:
+    """Log of the expected improvement of the expected outcome over its best at measured and pending rows.
+
+    Each particle has its own best. Before any row is measured, by how much it is above its mean.
+    """
+
+    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
+        rows = np.concatenate([ensemble.X, pending])
+        best = None if not len(rows) else (sign * members.means(rows)).max(1, keepdims=True)
+
+        def evaluate(X: np.ndarray) -> np.ndarray:
+            mean = sign * members.means(X)
+            zero = members.weights @ mean if best is None else best
+            gain, nearest = members.weights @ np.maximum(mean - zero, 0.0), np.minimum((mean - zero).max(0), 0.0)
+            # Where no particle improves, by how little the best one falls short.
+            return np.log(np.maximum(gain, np.finfo(float).tiny)) + nearest / (1 - nearest)
+
+        return _in_blocks(evaluate)
+
+    return OutcomeScorer(ensemble, "log of units of y", make)
+
+
+def of_bound(ensemble: Ensemble, sign: float, width: float) -> OutcomeScorer:
+    """The mean of the expected outcome plus so many of its sds."""
+
+    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
+        def evaluate(X: np.ndarray) -> np.ndarray:
+            means = members.means(X)
+            mean = members.weights @ means
+            return sign * mean + width * np.sqrt(members.weights @ np.square(means - mean))
+
+        return _in_blocks(evaluate)
+
+    return OutcomeScorer(ensemble, "units of y", make, n_members=4 * SCORING)
+
+
+def _in_blocks(evaluate: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda X: np.concatenate([evaluate(X[k : k + _BLOCK]) for k in range(0, len(X), _BLOCK)])

@@ -1,0 +1,72 @@
+"""The free variables of a PyMC model: their shapes, draws from the prior, and the way to the unconstrained space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import pymc as pm
+import pytensor
+from pymc.pytensorf import collect_default_updates, reseed_rngs
+from pytensor.graph.replace import clone_replace
+
+from pymc_active.posterior.compile_mode import may_round, vm_mode
+
+
+def function(inputs: list, outputs: list) -> Callable:
+    """Compile without JIT."""
+    rounds = may_round()
+    return pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", allow_input_downcast=rounds)
+
+
+class FreeVariables:
+    """What a model with a ``pm.Model`` inherits."""
+
+    model: pm.Model
+
+    @property
+    def free(self) -> list[str]:
+        """Names of the free variables."""
+        return [variable.name for variable in self.model.free_RVs]
+
+    @cached_property
+    def shapes(self):
+        shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
+        if any(None in shape for shape in shapes.values()):
+            # Dims that come from coordinates leave no static shapes; PyMC compiles to find them.
+            shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
+        return shapes
+
+    def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """Theta (S, P) from draws of the free variables in the user's space, of shape (S, ...) each."""
+        rvs, transforms = self.model.free_RVs, self.model.rvs_to_transforms
+        if not any(transforms[rv] is not None for rv in rvs):
+            return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
+        rows = [self._unconstrain(*row) for row in zip(*(values[rv.name] for rv in rvs), strict=True)]
+        return np.stack([np.concatenate([np.ravel(part) for part in row]) for row in rows])
+
+    @cached_property
+    def _unconstrain(self) -> Callable:
+        transforms = self.model.rvs_to_transforms
+        inputs = {rv: rv.type(name=rv.name) for rv in self.model.free_RVs}
+        outputs = [
+            given if transforms[rv] is None else transforms[rv].forward(given, *rv.owner.inputs)
+            for rv, given in inputs.items()
+        ]
+        known = clone_replace(outputs, inputs)
+        return function(list(inputs.values()), known)
+
+    def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
+        """Draws (draws, ...) of the free variables by name, those of ``pm.draw``, which compiles at each call."""
+        function, generators = self._prior
+        reseed_rngs(generators, random_seed)
+        drawn = zip(*(function() for _ in range(draws)), strict=True)
+        return dict(zip(self.free, map(np.stack, drawn), strict=True))
+
+    @cached_property
+    def _prior(self) -> tuple[Callable, list]:
+        """A function that draws the free variables once, and its random generators."""
+        variables = self.model.free_RVs
+        updates = collect_default_updates(inputs=[], outputs=variables)
+        return pytensor.function([], variables, updates=updates, mode=vm_mode()), list(updates)

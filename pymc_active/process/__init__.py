@@ -1,0 +1,1 @@
+"""Any PyMC model: its posterior by annealed particles, and what the next outcome tells."""

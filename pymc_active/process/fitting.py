@@ -1,0 +1,132 @@
+"""Fit any PyMC model: annealed particles, or NUTS where these cannot follow."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.replace import graph_replace
+
+import pymc_active.process.datatree  # noqa: F401  registers the groups of a DataTree
+from pymc_active.inference.resampling import systematic
+from pymc_active.particles.particle_fit import ParticleFit, Swarm
+from pymc_active.particles.smc import annealed
+from pymc_active.posterior.base import NoFiniteStartError
+from pymc_active.posterior.full_space import FullSpace
+from pymc_active.process.process import Process
+from pymc_active.process.target import Tempered
+
+METHODS = ("auto", "anneal", "nuts")
+# With more parameters than this particles would be too few (guess).
+_MANY_PARAMETERS = 200
+# Error of the log evidence (nats) from which on so many times as many particles are annealed: as for GPs, and a guess.
+_UNSURE, _MORE = 0.5, 4
+# Times that as many draws of the prior as particles are made, until enough are within its constraints.
+_ROUNDS = 20
+# Chains of NUTS, draws of each and before them, and the acceptance to aim at: PyMC's own, but fewer draws, since few
+# are kept, and shorter steps, since what annealing fails at has narrow places.
+_CHAINS, _DRAWS, _TUNE, _ACCEPT = 4, 500, 1000, 0.9
+
+
+def fit_process(
+    process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool = False, *,
+    method: str = "auto", executor: Any = None, compile_kwargs: dict | None = None,
+) -> ParticleFit:  # fmt: skip
+    """Draws from the posterior of a model given its data, and its evidence, without warnings."""
+    renew = partial(fit_process, method=method)
+    improper = process.improper
+    if method == "anneal" and improper:
+        raise ValueError(
+            f"{', '.join(improper)}: an improper prior cannot be drawn from; give a proper one, or use NUTS"
+        )
+    if method == "nuts" or improper or process.n_parameters > _MANY_PARAMETERS:
+        why = (
+            "as asked"
+            if method == "nuts"
+            else f"{improper[0]} has an improper prior"
+            if improper
+            else "many parameters"
+        )
+        return _by_nuts(process, n_particles, rng, progressbar, why, renew)
+    try:
+        found = _annealed(process, n_particles, rng, progressbar, "particles annealed in the temperature", renew)
+        if _is_unsure(found):
+            why = f"{n_particles} particles were uncertain, so {_MORE} times as many were annealed"
+            found = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
+            if _is_unsure(found):
+                other = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
+                found = found.mixed(other, rng, f"{why}, twice", is_repeated=True)
+            found = found.thinned(n_particles, rng)
+    except NoFiniteStartError:
+        if method == "anneal":
+            raise
+        return _by_nuts(process, n_particles, rng, progressbar, "no draw from the prior has a likelihood", renew)
+    if method == "anneal" or not found.diagnostics["warnings"]:
+        return found
+    doubts = "; ".join(text.partition(" (")[0] for text in found.diagnostics["warnings"])
+    return _by_nuts(process, n_particles, rng, progressbar, f"annealing was doubtful: {doubts}", renew)
+
+
+def _is_unsure(found: ParticleFit) -> bool:
+    return bool(found.diagnostics["warnings"]) or not found.log_evidence_error <= _UNSURE
+
+
+def _annealed(
+    process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool, reason: str, renew: Any
+) -> ParticleFit:
+    space = FullSpace(process.posterior())
+    return annealed(process, space, _prior_draws(process, n_particles, rng), rng, progressbar, reason, renew)
+
+
+def _prior_draws(process: Process, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws (n, P) of the prior on the unconstrained space, without those that a transform excludes, such as order."""
+    kept = np.empty((0, process.n_parameters))
+    for _ in range(_ROUNDS):
+        with np.errstate(invalid="ignore"):
+            z = process.unconstrain(process.draw_prior(n, int(rng.integers(2**31))))
+        kept = np.concatenate([kept, z[np.isfinite(z).all(1)]])
+        if len(kept) >= n:
+            return kept[:n]
+    raise NoFiniteStartError(f"only {len(kept)} of {_ROUNDS * n} draws from the prior are within its constraints")
+
+
+def _by_nuts(
+    process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool, reason: str, renew: Any
+) -> ParticleFit:
+    """Draws by ``pm.sample``, or nutpie if it is installed, thinned; their evidence is not known."""
+    from arviz_stats import ess, rhat
+
+    logging.getLogger("pymc_active").info("%s: pm.sample, since %s", process.description, reason)
+    target = process.posterior()
+    trace = _sampled(process, target, rng, progressbar)
+    chains = trace.posterior["z"].transpose("chain", "draw", ...).to_numpy()
+    worst = float(np.max(rhat(trace.posterior, var_names="z")["z"].to_numpy()))
+    made = {
+        "method": "nuts", "reason": reason, "rhat": worst, "ess": float(np.min(ess(trace.posterior)["z"].to_numpy())),
+        "divergences": int(trace.sample_stats["diverging"].sum()), "n_evaluations": 0,
+    }  # fmt: skip
+    z = chains.reshape(-1, chains.shape[-1])
+    z = z[rng.permutation(systematic(np.full(len(z), 1 / len(z)), n_particles))]
+    zero, families = np.zeros(n_particles), np.arange(n_particles)
+    swarm = Swarm(FullSpace(target), z, zero, target.likelihood_values(z), families, np.nan, np.nan, 0.3)
+    return ParticleFit(process, process.data, swarm, made, renew)
+
+
+def _sampled(process: Process, target: Tempered, rng: np.random.Generator, progressbar: bool) -> Any:
+    """A trace of z, by a model of nothing but the log density of the data at hand."""
+    graphs = process.graphs
+    start = process.flatten(process.model.initial_point())
+    with pm.Model() as flat:
+        z = pm.Flat("z", shape=target.n_parameters)
+        known: dict[Any, Any] = {graphs.z: z, **dict(zip(graphs.tables, map(pt.as_tensor, target.tables), strict=True))}
+        log: Any = graphs.log_densities(pt.as_tensor(target.y.astype(graphs.value.type.dtype)))
+        pm.Potential("log_density", pt.add(*graph_replace(log, known, strict=False)))
+    return pm.sample(
+        _DRAWS, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)), progressbar=progressbar,
+        quiet=not progressbar, initvals={"z": start}, compute_convergence_checks=False, target_accept=_ACCEPT,
+        model=flat,
+    )  # fmt: skip

@@ -1,0 +1,249 @@
+"""Log densities, draws and means of a ``pm.Model`` as compiled functions of parameters, inputs and outcomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.moments.means import mean as mean_of
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.exceptions import UndefinedMomentException
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pymc.pytensorf import collect_default_updates, reseed_rngs, rewrite_pregrad
+from pytensor.compile.builders import OpFromGraph
+from pytensor.compile.rewriting import inline_ofg_node
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.basic import Join
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.graph import OneAtATime, in_rows
+
+
+class ModelGraphs:
+    """Functions of flat parameters Z (S, P) for a model with one outcome, compiled on first use without JIT.
+
+    ``shared`` are the ``pm.Data`` that hold a row for each outcome. Functions that depend on them take their values,
+    ``tables``, as the last arguments. Functions of outcomes take the values of the outcome before them.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model,
+        outcome: TensorVariable,
+        shared: Sequence[SharedVariable],
+        shapes: dict[str, tuple[int, ...]],
+    ):
+        self.model, self.outcome, self.shared = model, outcome, list(shared)
+        self.value = model.rvs_to_values[outcome]
+        self.z, self.parts, k = pt.vector("z", dtype="float64"), {}, 0
+        for v in model.value_vars:
+            size = math.prod(shapes[v.name])
+            self.parts[v] = self.z[k : k + size].reshape(shapes[v.name]).astype(v.type.dtype)
+            k += size
+        self.Z = pt.matrix("Z", dtype="float64", shape=(None, k))
+        self.y = self._y()
+        self._each: Callable | None = None
+        self.tables = [pt.tensor(s.name, dtype=s.type.dtype, shape=(None,) * s.type.ndim) for s in self.shared]
+
+    def _of_z(self, outputs: list, *, with_tables: bool = True) -> list:
+        """Expressions of value variables as expressions of z, by default with the tables in place of the data."""
+        tables = dict(zip(self.shared, self.tables, strict=True)) if with_tables else {}
+        return clone_replace(outputs, {**self.parts, **tables}, rebuild_strict=False)
+
+    def _rows(self, outputs: list) -> list:
+        return in_rows(outputs, {self.z: self.Z})
+
+    def _y(self, *more: int | None) -> TensorVariable:
+        """A symbol for outcomes (*more, n, ...)."""
+        shape = (*more, *(None,) * self.value.type.ndim)
+        return pt.tensor("y", dtype=self.value.type.dtype, shape=shape)
+
+    def _compile(self, inputs: list, outputs: Any, **keywords: Any) -> Callable:
+        return OneAtATime(pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", **keywords))
+
+    def log_densities(self, y: Any) -> list[TensorVariable]:
+        """Log prior and log likelihood as expressions of z, an outcome, and the tables.
+
+        Potentials and other observed variables count as likelihood, with the data that they have.
+        """
+        model = self.model
+        others = [rv for rv in model.observed_RVs if rv is not self.outcome]
+        prior = model.logp(vars=model.free_RVs, jacobian=True, sum=True)
+        rest = [term.sum() for term in model.logp(vars=others, sum=False)] if others else []
+        rest += [potential.sum() for potential in model.replace_rvs_by_values(model.potentials)]
+        own = pm.logp(self._drawn, y).sum()
+        prior, *rest = self._of_z([prior, *rest], with_tables=False)
+        return rewrite_pregrad(_rewritten([prior, own + sum(rest)], local_check_parameter_to_ninf_switch))
+
+    def densities(self, Z: np.ndarray, *given: np.ndarray) -> list[np.ndarray]:
+        """Log prior (S,), its gradient (S, P), log likelihood and its gradient, at Z, and y and the tables."""
+        if self._each is None:
+            try:
+                return self._densities(Z, *given)
+            except (NotImplementedError, TypeError, ValueError):
+                # An operation that cannot be vectorized takes one particle at a time.
+                self._each = self._of_one()
+        return [np.stack(values) for values in zip(*(self._each(z, *given) for z in Z), strict=True)]
+
+    def _of_one(self) -> Callable:
+        try:
+            return self._with_slopes(self.z, self.log_densities(self.y))
+        except NotImplementedError as error:
+            raise ValueError(
+                f"the model has no gradient ({error}), which fits need: write it with PyTensor, give the operation a "
+                "gradient, or sample it by pm.sample with another step and use pma.active.bald_from_trace"
+            ) from error
+
+    @cached_property
+    def _densities(self) -> Callable:
+        return self._with_slopes(self.Z, self._rows(self.log_densities(self.y)))
+
+    def _with_slopes(self, z: TensorVariable, log: list[TensorVariable]) -> Callable:
+        how: dict[str, Any] = {"disconnected_inputs": "ignore", "return_disconnected": "zero"}
+        slopes = [pt.grad(one.sum(), z, **how) for one in log]
+        return self._compile([z, self.y, *self.tables], [log[0], slopes[0], log[1], slopes[1]])
+
+    @cached_property
+    def prior_terms(self) -> Callable:
+        """(Z) -> log prior density (S,) of each free variable, in the user's space."""
+        terms = self.model.logp(vars=self.model.free_RVs, jacobian=False, sum=False)
+        return self._compile([self.Z], self._rows(self._of_z([term.sum() for term in terms], with_tables=False)))
+
+    @cached_property
+    def rows(self) -> Callable:
+        """(Z, Y, *tables) -> log densities (K, S, m) of outcomes Y (K, 1, m, ...) at m rows."""
+        y, Y = self._y(), self._y(None, 1)
+        log = _rewritten([pm.logp(self._drawn, y)], local_check_parameter_to_ninf_switch, _inlined)
+        [log] = _rewritten(in_rows(log, {self.z: self.Z, y: Y}), _joined_batches)
+        return self._compile([self.Z, Y, *self.tables], log)
+
+    @cached_property
+    def _drawn(self) -> TensorVariable:
+        """The outcome at the rows of the tables, given z."""
+        node = self.outcome.owner
+        inputs = self.model.replace_rvs_by_values(list(node.inputs))
+        [rv] = self._of_z([node.clone_with_new_inputs(inputs).outputs[node.outputs.index(self.outcome)]])
+        n_batch = rv.type.ndim - rv.owner.op.ndim_supp
+        if not self.tables or not n_batch:
+            return rv
+        return change_dist_size(rv, (self.tables[0].shape[0], *(rv.shape[k] for k in range(1, n_batch))))
+
+    def draws(self, Z: np.ndarray, *tables: np.ndarray, is_common: bool = True) -> np.ndarray:
+        """One outcome (S, m, ...) of each particle at each row, with common random numbers at all rows, or not.
+
+        Equal calls draw equal numbers.
+        """
+        if (found := self._draw) is None:
+            one, generators = self._draw_one
+            reseed_rngs(generators, 0)
+            return np.stack([one(z, *tables) for z in Z])
+        parameters, draw = found
+        leaves = [np.asarray(leaf) for leaf in parameters(Z, *tables)]
+        m = max((leaf.shape[1] for leaf in leaves if leaf.ndim > 1), default=1)
+        # Nothing broadcasts within a random variable at run time, and some write into their parameters.
+        shapes = [(len(Z), *([m] if leaf.ndim > 1 else []), *leaf.shape[2:]) for leaf in leaves]
+        leaves = [np.broadcast_to(leaf, shape).copy() for leaf, shape in zip(leaves, shapes, strict=True)]
+        if not is_common or m == 1:
+            return draw(*leaves)
+        return np.concatenate([draw(*(leaf[:, [j]] for leaf in leaves)) for j in range(m)], axis=1)
+
+    @cached_property
+    def _draw(self) -> tuple[Callable, Callable] | None:
+        """The parameters of the outcome for all particles and rows, and an outcome given these; None if impossible."""
+        leaves: list[tuple[TensorVariable, TensorVariable]] = []
+        try:
+            drawn = self._vectorized(self._drawn, leaves)
+            generators = [v for v in ancestors([drawn]) if isinstance(v.type, RandomType) and v.owner is None]
+            # Never updated, and the same in every process.
+            reseed_rngs(generators, 0)
+            inputs, given = [self.Z, *self.tables], [symbol for symbol, _ in leaves]
+            return self._compile(inputs, [leaf for _, leaf in leaves]), self._compile(given, drawn)
+        except (NotImplementedError, TypeError, ValueError):
+            return None
+
+    @cached_property
+    def _draw_one(self) -> tuple[Callable, list]:
+        """The outcome at one particle, of a distribution that cannot be made anew, and its generators."""
+        updates = collect_default_updates(outputs=[self._drawn], inputs=[self.z, *self.tables])
+        return self._compile([self.z, *self.tables], self._drawn, updates=updates), list(updates)
+
+    def _vectorized(self, rv: TensorVariable, leaves: list) -> TensorVariable:
+        """A random variable of symbols for its parameters, (S, m, ...) each, and these in terms of Z in ``leaves``."""
+        op = rv.owner.op
+        n_batch, parameters = rv.type.ndim - op.ndim_supp, []
+        for one, n_core in zip(op.dist_params(rv.owner), op.ndims_params, strict=True):
+            if isinstance(getattr(one.owner, "op", None), RandomVariable | SymbolicRandomVariable):
+                parameters.append(self._vectorized(one, leaves))
+                continue
+            wide = pt.shape_padleft(one, n_batch - (one.type.ndim - n_core))
+            if self.tables and n_batch:
+                # At each row of the tables, also where no parameter depends on them.
+                wide = wide + pt.zeros((self.tables[0].shape[0], *(1,) * (wide.type.ndim - 1)), wide.type.dtype)
+            leaf = self._rows([wide])[0]
+            symbol = pt.tensor(dtype=leaf.type.dtype, shape=(None,) * leaf.type.ndim)
+            leaves.append((symbol, leaf))
+            parameters.append(symbol)
+        if isinstance(op, SymbolicRandomVariable):
+            return op.rebuild_rv(*parameters)
+        return op.make_node(pytensor.shared(np.random.default_rng(0)), None, *parameters).outputs[1]
+
+    @cached_property
+    def means(self) -> Callable | None:
+        """(Z, *tables) -> expected outcomes (S, m, ...); None where PyMC has no formula."""
+        try:
+            mean = mean_of(self._drawn)
+        except (NotImplementedError, UndefinedMomentException):
+            return None
+        return self._compile([self.Z, *self.tables], self._rows([mean])[0])
+
+    @cached_property
+    def constrain(self) -> Callable:
+        """(Z, *tables) -> all free variables and Deterministics in the user's space, (S, ...) each."""
+        values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
+        return self._compile([self.Z, *self.tables], self._rows(self._of_z(values)))
+
+
+def _rewritten(outputs: list, *rewriters: Any) -> list:
+    """Copies of expressions, in the same variables, after some rewrites.
+
+    Before log densities are vectorized parameter checks must become -inf, as ``pm.compile`` has them: afterwards one
+    particle outside would fail all.
+    """
+    graph = FunctionGraph(outputs=outputs, clone=True, copy_inputs=False)
+    for rewriter in rewriters:
+        in2out(rewriter).rewrite(graph)
+    return list(graph.outputs)
+
+
+@node_rewriter([OpFromGraph])
+def _inlined(fgraph, node):
+    """Operations that stand for graphs, such as LogSumExp, which would be called for one particle at a time."""
+    return inline_ofg_node(node)
+
+
+@node_rewriter([Blockwise])
+def _joined_batches(fgraph, node):
+    """Joins of arrays with different batches, which would be called for each member of the batch."""
+    if not isinstance(node.op.core_op, Join):
+        return None
+    n, batches = node.op.batch_ndim(node), []
+    for k in range(n):
+        sizes = [x.shape[k] for x in node.inputs if not x.type.broadcastable[k]]
+        batches.append(sizes[0] if sizes else 1)
+    wide = [pt.broadcast_to(x, (*batches, *(x.shape[k] for k in range(n, x.type.ndim)))) for x in node.inputs]
+    return [pt.join(node.op.core_op.axis + n, *wide)]

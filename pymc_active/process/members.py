@@ -1,0 +1,72 @@
+"""Weighted particles of one model or of several: draws, densities and means of their outcomes at new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from pymc_active.inference.ensemble import Ensemble, Seed
+from pymc_active.process.process import Process
+
+# Draws of an outcome from each particle where PyMC has no formula for its mean.
+_DRAWS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Particles of K models by model, ``z`` (S_k, P_k), with weights (S,) that add up to one over all.
+
+    ``owner`` (S,) numbers the models. Outcomes are independent given the particle.
+    """
+
+    processes: tuple[Process, ...]
+    z: tuple[np.ndarray, ...]
+    weights: np.ndarray
+    owner: np.ndarray
+    ensemble: Ensemble
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, n: int | None = None, random_seed: Seed = 0) -> Members:
+        """The members of an ensemble, or up to ``n`` equally weighted ones of each model."""
+        some = ensemble if n is None else ensemble.first(n, random_seed)
+        owner = np.concatenate([np.full(len(part.z), part.owner) for part in some.parts])
+        z = tuple(part.z for part in some.parts)
+        return cls(tuple(part.gpm for part in some.parts), z, some.weights, owner, ensemble)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def draw(self, X: np.ndarray, shift: int = 0) -> np.ndarray:
+        """One outcome of each particle at each row of X (m, D), (S, m), with common random numbers at all rows.
+
+        Equal shifts draw equal numbers, others other ones.
+        """
+        found = []
+        for process, z in zip(self.processes, self.z, strict=True):
+            found.append(np.roll(process.draw(np.roll(z, shift, axis=0), X), -shift, axis=0))
+        return np.concatenate(found)
+
+    def log_densities(self, Y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Log densities (K, S, m) of outcomes Y (K, m) at rows of X under each particle."""
+        parts = [p.log_densities(z, Y[:, None], X) for p, z in zip(self.processes, self.z, strict=True)]
+        found = np.concatenate(parts, axis=1)
+        return np.where(np.isnan(found), -np.inf, found)
+
+    def means(self, X: np.ndarray) -> np.ndarray:
+        """Expected outcomes (S, m) of each particle at rows of X (m, D); by draws where PyMC has no formula."""
+        return np.concatenate([_means(p, z, X) for p, z in zip(self.processes, self.z, strict=True)])
+
+    def log_mean(self, log: np.ndarray) -> np.ndarray:
+        """Log of the mean over particles of densities (K, S, m), (K, m)."""
+        with np.errstate(divide="ignore"):
+            return logsumexp(log + np.log(self.weights)[:, None], axis=1)
+
+
+def _means(process: Process, z: np.ndarray, X: np.ndarray) -> np.ndarray:
+    process.check_mean()
+    if (mean := process.graphs.means) is not None:
+        return np.broadcast_to(np.asarray(mean(z, *process.read_tables(X)), float), (len(z), len(X)))
+    shifts = np.arange(_DRAWS) * len(z) // _DRAWS
+    return np.mean([np.roll(process.draw(np.roll(z, k, axis=0), X), -k, axis=0) for k in shifts], axis=0)

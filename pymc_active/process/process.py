@@ -1,0 +1,379 @@
+"""Any PyMC model with observed data: what may be measured next, and its posterior given data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any, NamedTuple, override
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+from pymc.model.fgraph import clone_model
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.models.free_variables import FreeVariables
+from pymc_active.models.model import Model
+from pymc_active.models.pymc_model import data_value
+from pymc_active.process.graphs import ModelGraphs
+from pymc_active.process.target import Tempered
+from pymc_active.support.arguments import kind_of
+from pymc_active.support.data import Data
+from pymc_active.support.summaries import Summary
+from pymc_active.support.tables import in_order_of, read_inputs, read_outputs
+
+# Particles by default.
+_PARTICLES = 512
+# Rows and draws that show whether the outcome at one row depends on the others.
+_PROBED, _PROBES = 4, 3
+
+
+class Table(NamedTuple):
+    """A ``pm.Data`` of inputs: its name, dtype, columns of X, and number of dimensions."""
+
+    name: str
+    dtype: np.dtype
+    columns: tuple[int, ...]
+    ndim: int
+
+
+class Process(FreeVariables, Model):
+    """A ``pm.Model`` whose outcome is to be measured at new values of its ``pm.Data``.
+
+    The model is a copy, so that nothing of the user's is changed. X (n, D) has a column for each vector, and for each
+    column of a matrix, among the ``pm.Data`` that hold a value for each observation of the outcome.
+
+    Parameters
+    ----------
+    model : pm.Model
+    observed : str, optional
+        The variable to measure, if the model observes several, or does not observe it yet. Other observed variables
+        keep the values that they have. By default the first.
+
+    Attributes
+    ----------
+    name : str
+        The outcome.
+    inputs : list
+        Names of the D columns of X: of vectors their own, of matrices the coordinates of the columns or ``name[k]``;
+        of a single matrix without coordinates 0, 1, ...
+    """
+
+    if_behind = "compare pm.sample_prior_predictive with the data and mend the priors, or pass method='nuts'"
+    if_stuck = "the posterior is hard to explore: write the model non-centred, or pass method='nuts'"
+
+    def __init__(self, model: pm.Model, observed: str | None = None, *, data_names: Sequence[str] | None = None):
+        if not isinstance(model, pm.Model):
+            raise TypeError(f"expected a pm.Model; got {kind_of(model)}")
+        if model.parent is not None:
+            model = model.root
+        self._model, self.name = _observing(model, observed)
+        # Of a copy they have another order.
+        self._data_names = [data.name for data in model.data_vars] if data_names is None else list(data_names)
+        if discrete := [rv.name for rv in self._model.free_RVs if rv.dtype[:3] in ("int", "uin", "boo")]:
+            raise ValueError(
+                f"{', '.join(discrete)}: a free variable must be continuous. Sum over its values (marginalise it), as "
+                "pm.Mixture and pm.ZeroInflatedPoisson do"
+            )
+        self._outcome: TensorVariable = self._model[self.name]
+        y = np.asarray(data_value(self._model.rvs_to_values[self._outcome]))
+        if y.ndim == 0 or (not y.size and len(model.observed_RVs) == 0 and y.ndim > 1):
+            y = np.atleast_1d(y)
+        shared = self._rows_of_data(len(y))
+        self._tables, self.inputs = self._read_tables(shared)
+        self.graphs = ModelGraphs(self._model, self._outcome, shared, self.shapes)
+        X = [np.atleast_2d(np.asarray(data_value(one), float).T).T for one in shared]
+        self._data = Data(np.concatenate([np.empty((len(y), 0)), *X], axis=1), y)
+        if observed is not None and observed in {rv.name for rv in model.free_RVs}:
+            self._data = self._data.rows(slice(0))
+
+    def __reduce__(self):
+        # What is compiled is compiled again.
+        return _with_data, (self._model, self.name, self._data_names, self._data)
+
+    def __deepcopy__(self, memo: Any) -> Process:
+        # Everything compiled is shared, and nothing changes it.
+        return copy(self)
+
+    @property
+    @override
+    def model(self):
+        return self._model
+
+    @property
+    @override
+    def description(self):
+        return f"pm.Model of {self.name}"
+
+    def _summary(self):
+        sizes = {name: " × ".join(map(str, shape)) for name, shape in self.shapes.items()}
+        facts = {
+            "outcome": f"{self.name}, {self.distribution}",
+            "data": f"{len(self.y)} points, {len(self.inputs)} input(s): {', '.join(map(str, self.inputs))}",
+            "free parameters": ", ".join(f"{name} ({size})" if size else name for name, size in sizes.items()),
+        }
+        return Summary("Process", facts)
+
+    @property
+    def distribution(self) -> str:
+        """The kind of the outcome's distribution."""
+        op = self._outcome.owner.op
+        return (getattr(op, "_print_name", None) or [type(op).__name__.removesuffix("RV")])[0]
+
+    def _rows_of_data(self, n: int) -> list[SharedVariable]:
+        """The ``pm.Data`` that the outcome depends on, with a row for each observation, in the model's order."""
+        others = [rv for rv in self._model.basic_RVs if rv is not self._outcome]
+        above = set(ancestors(self._outcome.owner.inputs, blockers=others))
+        # The observed values give the outcome its shape.
+        above -= set(ancestors([self._model.rvs_to_values[self._outcome]]))
+        held = [self._model[name] for name in self._data_names]
+        found = [data for data in held if data in above and isinstance(data, SharedVariable)]
+        return [data for data in found if data.type.ndim in (1, 2) and len(data_value(data)) == n]
+
+    def _read_tables(self, shared: Sequence[SharedVariable]) -> tuple[list[Table], list]:
+        tables: list[Table] = []
+        names: list = []
+        for data in shared:
+            values, name = data_value(data), str(data.name)
+            width = 1 if values.ndim == 1 else values.shape[1]
+            own: list = [name]
+            if values.ndim == 2:
+                dims = self._model.named_vars_to_dims.get(name) or (None, None)
+                coords = self._model.coords.get(dims[1])
+                plain = list(range(width)) if len(shared) == 1 else [f"{name}[{k}]" for k in range(width)]
+                own = plain if coords is None else [str(one) for one in coords]
+            tables.append(Table(name, values.dtype, tuple(range(len(names), len(names) + width)), values.ndim))
+            names += own
+        if len(set(names)) < len(names):
+            raise ValueError(f"the columns of the model's pm.Data must have different names; they are {names}")
+        return tables, names
+
+    @property
+    @override
+    def data(self):
+        return self._data
+
+    def set_data(self, X: Any, y: Any, y_sd: Any = None) -> None:
+        """Replace the data by X (n, D) and outcomes y (n,). Nothing is recompiled."""
+        points = read_inputs(X, inputs=self.inputs) if len(np.asarray(y)) else np.empty((0, len(self.inputs)))
+        self._set_data(points, read_outputs(y, len(points), X) if len(points) else np.empty(0), y_sd)
+
+    def _set_data(self, X, y, y_sd):
+        if y_sd is not None and np.any(y_sd):
+            raise ValueError("error bars are for GP models: make them a pm.Data of the model, and a column of x")
+        self.read_tables(X)
+        if self._outcome.type.dtype[:3] in ("int", "uin", "boo") and not np.array_equal(y, np.round(y)):
+            raise ValueError(f"{self.name!r} is a whole number; got {y[y != np.round(y)][0]:g}")
+        self._data = Data(X, y)
+
+    def read_tables(self, X: np.ndarray) -> list[np.ndarray]:
+        """The values of each ``pm.Data`` of inputs at points X (m, D)."""
+        tables = []
+        for name, dtype, columns, ndim in self._tables:
+            values = X[:, columns].astype(dtype)
+            if dtype.kind in "biu" and not np.array_equal(values, X[:, columns]):
+                raise ValueError(f"pm.Data {name!r} holds {dtype} numbers, so new values must be whole")
+            tables.append(values[:, 0] if ndim == 1 else values)
+        return tables
+
+    def read_pool(self, pool: Any) -> Any:
+        """Candidates as an array (m, D) or a data frame, from these, a vector, or a dict by name of ``pm.Data``."""
+        if isinstance(pool, Mapping):
+            pool = pd.DataFrame(
+                {name: column for key, values in pool.items() for name, column in self._columns(key, values)}
+            )
+        elif isinstance(pool, pd.Series):
+            pool = pool.to_frame()
+        elif np.ndim(pool) == 1 and len(self.inputs) == 1:
+            pool = np.asanyarray(pool)[:, None]
+        return pool
+
+    def _columns(self, name: Any, values: Any) -> list[tuple[Any, Any]]:
+        found = [table for table in self._tables if table.name == name and table.ndim == 2]
+        if not found or np.ndim(values) < 2:
+            return [(name, values)]
+        names = [self.inputs[column] for column in found[0].columns]
+        matrix = np.asarray(in_order_of(names, values, str(name)))
+        if matrix.shape[1] != len(names):
+            raise ValueError(f"{name} must have {len(names)} columns; got {matrix.shape[1]}")
+        return list(zip(names, matrix.T, strict=True))
+
+    @override
+    def check_replaceable(self):
+        if self.name.endswith("_observed") and self.name.removesuffix("_observed") in self._model.named_vars:
+            raise ValueError(
+                f"{self.name.removesuffix('_observed')!r} has missing values, which PyMC imputes: leave such rows out"
+            )
+        if not self.inputs:
+            raise ValueError(
+                f"the outcome {self.name!r} does not depend on any pm.Data with a value for each observation: use "
+                "x = pm.Data('x', x) in the model for what you can choose (pm.gp.Latent has no values at new rows: use "
+                "pm.gp.HSGP)"
+            )
+        if self._outcome.owner.op.ndim_supp:
+            raise ValueError(
+                f"{self.name!r} has the distribution {self.distribution}, whose entries depend on each other. A "
+                "pm.gp.Marginal is for pma.from_marginal(gp, name); of other models write each outcome as one number"
+            )
+        if self._outcome.type.ndim != 1:
+            raise ValueError(
+                f"{self.name!r} has {self._outcome.type.ndim} dimensions: what is measured next must be one number at "
+                "each row. A fit of the model works"
+            )
+        shared = set(self.graphs.shared)
+        if used := [p.name for p in self._model.potentials if shared & set(ancestors([p]))]:
+            raise ValueError(
+                f"the potential {', '.join(used)} depends on the inputs, so that new rows would change it: make it the "
+                "log density of an observed pm.CustomDist"
+            )
+
+    def check_rows(self, X: np.ndarray) -> None:
+        """Refuse outcomes that have no distribution at new rows, or one that depends on other rows; X (m, D)."""
+        self.check_replaceable()
+        Z = 0.3 * np.random.default_rng(0).normal(size=(_PROBES, self.n_parameters))
+        some = X[np.unique(np.linspace(0, len(X) - 1, _PROBED).astype(int))]
+        remedy = (
+            "Use pm.gp.Marginal or pm.gp.HSGP in place of one latent value for each observation, and the previous "
+            "value as a pm.Data in place of pm.AR"
+        )
+        self.read_tables(X)
+        try:
+            self.draw(Z, X)
+            together = self.log_densities(Z, self.draw(Z, some)[:, None], some)
+            alone = [
+                self.log_densities(Z, together_y[:, None], row[None])
+                for row, together_y in zip(some, np.moveaxis(self.draw(Z, some), 1, 0)[..., None], strict=True)
+            ]
+        except (IndexError, ValueError, TypeError, NotImplementedError) as error:
+            self._raise_unknown_level(X, error)
+            raise ValueError(f"{self.name!r} has no distribution at new rows. {remedy} ({error})") from error
+        if not np.allclose(together, np.concatenate(alone, axis=2), rtol=1e-8, atol=1e-10, equal_nan=True):
+            raise ValueError(f"the distribution of {self.name!r} at one row depends on other rows. {remedy}")
+
+    def _raise_unknown_level(self, X: np.ndarray, error: Exception) -> None:
+        """Say which column has numbers that the model does not know."""
+        if not isinstance(error, IndexError):
+            return
+        known = self._data.X
+        for name, dtype, columns, _ in self._tables:
+            for k in columns:
+                if dtype.kind in "biu" and len(known) and X[:, k].max(initial=0) > known[:, k].max():
+                    raise ValueError(
+                        f"{name} = {X[:, k].max():g} is a level that the model does not have; its data have up to "
+                        f"{known[:, k].max():g}: give the variables of the levels a coordinate with all of them"
+                    ) from error
+
+    @property
+    def table_names(self) -> list[str]:
+        """Names of the ``pm.Data`` of inputs."""
+        return [table.name for table in self._tables]
+
+    @property
+    def needed(self) -> list[str]:
+        """The free variables that the outcome depends on, given these."""
+        above = set(ancestors(self._outcome.owner.inputs, blockers=self._model.free_RVs))
+        return [rv.name for rv in self._model.free_RVs if rv in above]
+
+    @property
+    def improper(self) -> list[str]:
+        """Free variables whose prior cannot be drawn from."""
+        return [rv.name for rv in self._model.free_RVs if rv.owner.op.name in ("flat", "half_flat")]
+
+    @property
+    @override
+    def of_rows(self):
+        inputs = set(self.graphs.shared)
+        return frozenset(d.name for d in self._model.deterministics if inputs & set(ancestors([d])))
+
+    @override
+    def constrain(self, thetas):
+        names = [variable.name for variable in self._model.unobserved_RVs]
+        found = self.graphs.constrain(thetas, *self.read_tables(self._data.X))
+        return dict(zip(names, map(np.asarray, found), strict=True))
+
+    @override
+    def posterior(self, compile_kwargs=None):
+        return Tempered(self.graphs, self._data, self.read_tables(self._data.X), self.read_tables)
+
+    @override
+    def n_particles(self, n):
+        return _PARTICLES
+
+    @property
+    def whole_inputs(self) -> list:
+        """Inputs that are whole numbers, such as the index of a group."""
+        return [self.inputs[k] for table in self._tables if table.dtype.kind in "biu" for k in table.columns]
+
+    def check_targets(self, names: Sequence[str]) -> None:
+        """Raise a ValueError unless all names are variables of the model without a value for each observation."""
+        known = [v.name for v in self._model.unobserved_RVs if v.name not in self.of_rows]
+        if not names or not set(names) <= set(known):
+            raise ValueError(f"targets must name variables of the model, some of {', '.join(known)}; got {list(names)}")
+
+    @property
+    def has_mean(self) -> bool:
+        """Whether the outcome has an expected value, unlike a category."""
+        return self.distribution != "Categorical"
+
+    def check_mean(self) -> None:
+        """Refuse outcomes without an expected value."""
+        if not self.has_mean:
+            raise ValueError(f"{self.name!r} is a category, which has no expected value to maximise")
+
+    def draw(self, Z: np.ndarray, X: np.ndarray, is_common: bool = True) -> np.ndarray:
+        """An outcome (S, m) of each particle Z (S, P) at each row of X (m, D); the same at every call.
+
+        By default with common random numbers at all rows, so that it is a smooth function of the row where it can be.
+        """
+        return np.asarray(self.graphs.draws(Z, *self.read_tables(X), is_common=is_common), float)
+
+    def log_densities(self, Z: np.ndarray, Y: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Log densities (K, S, m) of outcomes Y (K, 1, m) under each particle Z (S, P) at each row of X (m, D)."""
+        Y = np.asarray(Y).astype(self.graphs.value.type.dtype)
+        with np.errstate(all="ignore"):
+            found = self.graphs.rows(Z, Y, *self.read_tables(X))
+        if found.ndim == 3:
+            return np.broadcast_to(found, (len(Y), len(Z), len(X)))
+        # Observations that depend on each other have one density together, those of several numbers a sum.
+        return found[..., None] if found.ndim < 3 else found.reshape(*found.shape[:3], -1).sum(3)
+
+
+def _with_data(model: pm.Model, name: str, data_names: Sequence[str], data: Data) -> Process:
+    process = Process(model, name, data_names=data_names)
+    process._data = data
+    return process
+
+
+def _observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
+    """A copy of a model that observes an outcome, and the outcome's name."""
+    observed, free = ([rv.name for rv in rvs] for rvs in (model.observed_RVs, model.free_RVs))
+    if name is None:
+        if not observed:
+            raise ValueError(
+                "the model observes nothing: pass the name of the variable that will be measured, observed=..."
+            )
+        name = observed[0]
+    if name not in (*observed, *free):
+        known = ", ".join([*observed, *free])
+        raise ValueError(f"observed must be a random variable of the model, one of {known}; got {name!r}")
+    # Starting values of the user's would keep PyMC from copying.
+    light = object.__new__(pm.Model)
+    light.__dict__.update(vars(model))
+    light.rvs_to_initial_values = dict.fromkeys(model.rvs_to_initial_values)
+    with warnings.catch_warnings():
+        # Nobody goes on with the GP objects of the copy.
+        warnings.filterwarnings("ignore", "Detected variables likely created by GP objects", UserWarning)
+        if name in observed:
+            made = clone_model(light)
+        else:
+            # Placeholders: the run starts without outcomes.
+            shape = tuple(int(size) for size in model[name].shape.eval())
+            made = pm.observe(light, {name: np.zeros(shape, dtype=model[name].dtype)})
+    # A copy has its variables in another order.
+    order = {variable.name: k for k, variable in enumerate([*model.free_RVs, *model.deterministics])}
+    for variables in (made.free_RVs, made.deterministics):
+        variables.sort(key=lambda variable: order[variable.name])
+    return made, name

@@ -1,0 +1,485 @@
+"""Any PyMC model: posterior, evidence, predictions and information by a second route, and what a user changes not."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.special import expit, log_expit, logsumexp
+
+import pymc_active as pma
+from pymc_active.active import bald, bams, epig, expected_improvement
+from pymc_active.process.information import AllParameters, Information, ModelIdentity, of_predictions, of_targets
+from pymc_active.process.members import Members
+from pymc_active.process.process import Process
+
+QUIET = {"random_seed": 1, "progressbar": False}
+X = np.array([-1.0, 0.0, 0.5, 2.0])
+Y = np.array([0.3, 1.1, 1.2, 2.4])
+# Sds of intercept, slope and noise.
+A, B, NOISE = 2.0, 1.0, 0.5
+POOL = np.linspace(-3, 3, 13)
+
+
+def line(x=X, y=Y):
+    with pm.Model() as model:
+        inputs = pm.Data("x", x)
+        intercept, slope = pm.Normal("intercept", 0, A), pm.Normal("slope", 0, B)
+        pm.Deterministic("at_two", intercept + 2 * slope)
+        pm.Deterministic("mu", intercept + slope * inputs)
+        pm.Normal("y", intercept + slope * inputs, NOISE, observed=y)
+    return model
+
+
+def exact_line(x=X, y=Y):
+    """Mean and covariance of intercept and slope, and the log evidence."""
+    design = np.stack([np.ones(len(x)), x], axis=1)
+    precision = np.diag([A**-2, B**-2]) + design.T @ design / NOISE**2
+    covariance = np.linalg.inv(precision)
+    marginal = stats.multivariate_normal(cov=design @ np.diag([A**2, B**2]) @ design.T + NOISE**2 * np.eye(len(x)))
+    return covariance @ design.T @ y / NOISE**2, covariance, marginal.logpdf(y)
+
+
+def yes_or_no(observed=True):
+    answers = {"observed": np.array([0, 0, 1, 1])} if observed else {}
+    with pm.Model() as model:
+        shift, slope = pm.Normal("shift", 0, 1), pm.LogNormal("slope", 0, 0.5)
+        pm.Bernoulli("yes", logit_p=slope * (pm.Data("x", X) - shift), **answers)
+    return model
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pma.fit(line(), n_particles=2000, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """Members whose draws are those of the exact posterior, with quasi-random normals."""
+    mean, covariance, _ = exact_line()
+    normal = stats.norm.ppf(stats.qmc.Sobol(2, rng=0).random(512))
+    fitted = pma.fit(line(), n_particles=512, **QUIET)
+    z = mean + normal @ np.linalg.cholesky(covariance).T
+    return Members((fitted.gpm,), (z,), np.full(512, 1 / 512), np.zeros(512, int), fitted.ensemble)
+
+
+def test_posterior_and_evidence_are_those_of_a_conjugate_model(fit):
+    mean, covariance, evidence = exact_line()
+    z, sd = fit.ensemble.thetas, np.sqrt(np.diag(covariance))
+    assert fit.labels == ["intercept", "slope"]
+    assert_allclose((z.mean(0) - mean) / sd, 0, atol=0.15)
+    assert_allclose(z.std(0) / sd, 1, atol=0.1)
+    assert abs(fit.log_evidence - evidence) < 4 * fit.log_evidence_error < 0.5
+
+
+def test_the_evidence_of_yes_and_no_is_the_sum_over_a_grid():
+    fit = pma.fit(yes_or_no(), n_particles=2000, **QUIET)
+    shift, log_slope = np.meshgrid(np.linspace(-6, 6, 601), np.linspace(-3, 3, 601), indexing="ij")
+    signs = np.array([-1, -1, 1, 1])[:, None, None]
+    log = log_expit(signs * np.exp(log_slope) * (X[:, None, None] - shift)).sum(0)
+    log += stats.norm.logpdf(shift) + stats.norm.logpdf(log_slope, 0, 0.5)
+    evidence = logsumexp(log) + np.log(12 / 600 * 6 / 600)
+    assert abs(fit.log_evidence - evidence) < 4 * fit.log_evidence_error < 0.4
+
+
+def test_an_update_agrees_with_a_fit_of_all(fit):
+    updated = fit.update([0.7], [1.0], random_seed=0)
+    mean, covariance, evidence = exact_line(np.append(X, 0.7), np.append(Y, 1.0))
+    assert abs(updated.log_evidence - evidence) < 4 * updated.log_evidence_error
+    weights, z = updated.ensemble.weights, updated.ensemble.thetas
+    assert_allclose((weights @ z - mean) / np.sqrt(np.diag(covariance)), 0, atol=0.15)
+    assert len(fit.y) == len(fit.gpm.y) == 4
+
+
+def test_predictions_are_those_of_the_conjugate_model(fit):
+    mean, covariance, _ = exact_line()
+    design = np.stack([np.ones(len(POOL)), POOL], axis=1)
+    variance = np.einsum("ik,kl,il->i", design, covariance, design)
+    p = pma.predict(fit, POOL, quantiles=(0.05, 0.95), y_new=np.ones(len(POOL)))
+    assert_allclose(p.y_mean, design @ mean, atol=0.15)
+    assert_array_equal(p.f_mean, p.y_mean)
+    assert_allclose(p.f_variance, variance, rtol=0.2)
+    assert_allclose(p.y_variance, variance + NOISE**2, rtol=0.15)
+    spread = 1.645 * np.sqrt(variance + NOISE**2)
+    assert_allclose(p.y_quantile, [design @ mean - spread, design @ mean + spread], atol=0.3)
+    expected = stats.norm.logpdf(1, design @ mean, np.sqrt(variance + NOISE**2))
+    assert_allclose(p.y_log_density, expected, atol=0.3)
+
+
+def gaussian_information(points, covariance, about=None, pending=()):
+    """Information of outcomes at points about the line, or about linear functions of it, given pending outcomes."""
+
+    def given(covariance, rows):
+        design = np.stack([np.ones(len(rows)), rows], axis=1)
+        return np.linalg.inv(np.linalg.inv(covariance) + design.T @ design / NOISE**2)
+
+    before = given(covariance, np.asarray(pending, float))
+    about = np.eye(2) if about is None else np.atleast_2d(about)
+    spread = about @ before @ about.T
+    return [
+        0.5 * (np.linalg.slogdet(spread)[1] - np.linalg.slogdet(about @ given(before, [x]) @ about.T)[1])
+        for x in points
+    ]
+
+
+def test_information_about_all_parameters_is_exact_for_a_line(exact):
+    _, covariance, _ = exact_line()
+    found, error = Information(exact, AllParameters(exact.weights)).at(POOL[:, None])
+    expected = np.array(gaussian_information(POOL, covariance))
+    assert_allclose(found, expected, atol=0.06)
+    assert (error < 0.03).all()
+    assert np.argmax(found) == np.argmax(expected)
+
+
+def test_information_of_a_batch_is_joint(exact):
+    _, covariance, _ = exact_line()
+    question = Information(exact, AllParameters(exact.weights)).given(np.array([[3.0]]))
+    found, _ = question.at(POOL[:, None])
+    assert_allclose(found, gaussian_information(POOL, covariance, pending=[3.0]), atol=0.06)
+    # The other end, which an ask that knew nothing of the first point would not choose.
+    assert POOL[np.argmax(found)] == -3.0
+
+
+@pytest.mark.parametrize(("name", "about"), [("slope", [0, 1]), ("intercept", [1, 0])])
+def test_information_about_a_target_leaves_out_what_else_is_learned(exact, name, about):
+    _, covariance, _ = exact_line()
+    values = exact.z[0] @ np.array(about)
+    found, _ = Information(exact, of_targets(exact, values[:, None], np.random.default_rng(0))).at(POOL[:, None])
+    expected = np.array(gaussian_information(POOL, covariance, about))
+    # The target is a virtual outcome, with a noise of a quarter of its sd.
+    squared = (1 - np.exp(-2 * expected)) / (1 + 0.25**2)
+    assert_allclose(found, -0.5 * np.log(1 - squared), atol=0.05)
+    assert expected[np.argmax(found)] > 0.95 * expected.max()
+
+
+def test_information_about_an_outcome_is_that_of_two_correlated_normals(exact):
+    _, covariance, _ = exact_line()
+    target, rows = np.array([1.0, 2.5]), np.stack([np.ones(len(POOL)), POOL], axis=1)
+    joint = rows @ covariance @ target
+    variances = np.einsum("ik,kl,il->i", rows, covariance, rows) + NOISE**2
+    expected = -0.5 * np.log(1 - joint**2 / variances / (target @ covariance @ target + NOISE**2))
+    quantity = of_predictions(exact, np.array([[2.5]]), np.random.default_rng(0))
+    found, _ = Information(exact, quantity).at(POOL[:, None])
+    assert_allclose(found, expected, atol=0.06)
+
+
+def test_information_about_the_model_is_an_integral_over_the_outcome():
+    with pm.Model() as flat:
+        pm.Normal("y", pm.Normal("level", 0, A) + 0 * pm.Data("x", X), 1, observed=Y)
+    fits = {name: pma.fit(model, **QUIET) for name, model in {"line": line(), "flat": flat}.items()}
+    members = Members.of(pma.as_ensemble(fits), 256)
+    found, _ = Information(members, ModelIdentity(members.weights, members.owner)).at(np.array([[2.0]]))
+    # By quadrature over a fine grid of y.
+    y, parts = np.linspace(-15, 15, 3001), []
+    log = members.log_densities(y[:, None], np.array([[2.0]]))[:, :, 0]
+    for k in (0, 1):
+        of = members.owner == k
+        parts.append(np.exp(log[:, of]) @ members.weights[of])
+    total = sum(parts)
+    shares = [part.sum() / total.sum() for part in parts]
+    expected = sum(
+        np.trapezoid(np.where(part > 0, part * np.log(np.maximum(part / share / total, 1e-300)), 0), y)
+        for part, share in zip(parts, shares, strict=True)
+    )
+    assert_allclose(found, expected, atol=0.02)
+
+
+def test_information_of_a_count_is_a_sum():
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 3, 2)
+        pm.Poisson("count", rate * pm.Data("exposure", np.array([1.0, 2.0])), observed=[1, 4])
+    fit = pma.fit(model, **QUIET)
+    found = bald(fit, np.array([0.5, 3.0])).to_numpy()
+    z = fit.ensemble.first(256, 0).parts[0].z
+    for value, exposure in zip(found, (0.5, 3.0), strict=True):
+        p = stats.poisson.pmf(np.arange(60)[:, None], exposure * np.exp(z[:, 0]))
+        expected = stats.entropy(p.mean(1)) - stats.entropy(p, axis=0).mean()
+        assert_allclose(value, expected, atol=1e-4)
+
+
+def test_a_draw_has_the_moments_of_its_distribution():
+    with pm.Model() as model:
+        x, share = pm.Data("x", X), pm.Beta("share", 2, 2)
+        pm.ZeroInflatedPoisson("y", share, pt.exp(1 + 0.3 * x), observed=[0, 3, 2, 5])
+    process = Process(model)
+    z = np.random.default_rng(0).normal(size=(4, 1)).repeat(20_000, axis=0)
+    draws = process.draw(z, X[:, None]).reshape(4, 20_000, 4)
+    means = process.graphs.means(z[::20_000], X)
+    assert_allclose(draws.mean(1), means, rtol=0.04)
+    # Common random numbers: the same outcomes are zero at all rows.
+    assert (np.diff(draws == 0, axis=2) == 0).mean() > 0.9
+    log = process.log_densities(z[:1], np.array([[[0, 1, 2, 3]]]), X[:, None])
+    psi, rate = expit(z[0, 0]), np.exp(1 + 0.3 * X)
+    y = np.arange(4)
+    assert_allclose(log[0, 0], np.log((1 - psi) * (y == 0) + psi * stats.poisson.pmf(y, rate)))
+
+
+def test_a_parameter_outside_its_range_fails_for_its_particle_alone():
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 5)
+        pm.Poisson("y", 1 + slope * pm.Data("x", np.array([0.0, 1.0])), observed=[1, 2])
+    values = Process(model).posterior().likelihood_values(np.array([[0.5], [-3.0]]))
+    assert np.isfinite(values).tolist() == [True, False]
+    assert pma.fit(model, **QUIET).ensemble.thetas.min() > -1
+
+
+def test_arviz_reads_a_fit(fit):
+    from arviz_stats import loo, summary
+
+    tree = fit.to_datatree(draws=400, random_seed=0)
+    groups = "posterior prior log_prior log_likelihood posterior_predictive prior_predictive sample_stats observed_data"
+    assert {*groups.split(), "constant_data"} <= set(tree.children)
+    assert tree["posterior"].sizes["draw"] == 400
+    assert_allclose(
+        tree["posterior"].mu, tree["posterior"].intercept + tree["posterior"].slope * xr.DataArray(X, dims="mu_dim_0")
+    )
+    log = stats.norm.logpdf(Y, tree["posterior"].mu, NOISE)
+    assert_allclose(tree["log_likelihood"].y, log)
+    assert_allclose(tree["sample_stats"].lp, log.sum(-1) + tree["log_prior"].intercept + tree["log_prior"].slope)
+    assert np.isfinite(loo(tree).elpd)
+    assert "slope" in summary(tree).index
+
+
+def test_nuts_replaces_annealing_where_the_prior_is_improper():
+    with pm.Model() as model:
+        slope = pm.Flat("slope")
+        pm.Normal("y", slope * pm.Data("x", X), NOISE, observed=Y)
+    fit = pma.fit(model, **QUIET)
+    mean, sd = X @ Y / (X @ X), NOISE / np.sqrt(X @ X)
+    assert fit.diagnostics["method"] == "nuts"
+    assert "improper" in fit.diagnostics["reason"]
+    assert_allclose(fit.ensemble.thetas.mean(), mean, atol=0.3 * sd)
+    assert np.isnan(fit.log_evidence)
+    assert "not known" in str(fit)
+    with pytest.raises(ValueError, match="slope: an improper prior cannot be drawn from"):
+        pma.fit(model, method="anneal", **QUIET)
+    assert len(bald(fit, POOL)) == 13
+
+
+def test_nuts_agrees_with_annealing():
+    annealed, nuts = (pma.fit(line(), method=method, **QUIET) for method in ("anneal", "nuts"))
+    a, b = annealed.ensemble.thetas, nuts.ensemble.thetas
+    assert_allclose((a.mean(0) - b.mean(0)) / b.std(0), 0, atol=0.25)
+    assert_allclose(a.std(0) / b.std(0), 1, atol=0.2)
+
+
+def test_a_run_leaves_the_model_as_it_was():
+    model = line()
+    before = model["x"].get_value().copy()
+    one, two = (pma.Learner(model, "parameters", pool=POOL, random_seed=1) for _ in range(2))
+    x = one.ask(progressbar=False)
+    one.tell(x, 1.0)
+    assert_array_equal(model["x"].get_value(), before)
+    assert len(two.y) == 4
+    assert_array_equal(two.ask(progressbar=False), x)
+    assert [rv.name for rv in model.observed_RVs] == ["y"]
+
+
+@pytest.mark.parametrize("goal", ["parameters", "function", "maximum"])
+def test_every_goal_asks_in_a_pool_and_in_a_box(goal):
+    for where in ({"pool": {"x": POOL}}, {"bounds": {"x": (-3, 3)}}):
+        learner = pma.Learner(line(), goal, **where, random_seed=1)
+        asked = learner.ask(2, progressbar=False)
+        assert list(asked.columns) == ["x"]
+        assert len(set(asked.x)) == 2
+        assert asked.x.between(-3, 3).all()
+        learner.tell(asked, [0.5, np.nan], failed=[False, True])
+        assert len(learner.failures) == 1
+        after = learner.ask(progressbar=False)
+        assert after.x.iloc[0] not in set(asked.x)
+        assert learner.recommend() is not None
+
+
+def test_goals_choose_as_their_criteria_do():
+    model, rows = line(), POOL[:, None]
+    fit = pma.Learner(model, "parameters", pool=POOL, random_seed=1).fit
+    for goal, keywords, scores in (
+        ("parameters", {}, bald(fit, rows)),
+        ("parameters", {"targets": ["at_two"]}, bald(fit, rows, targets=["at_two"])),
+        ("function", {"X_target": np.array([2.0])}, epig(fit, rows, X_target=np.array([[2.0]]))),
+        ("maximum", {}, expected_improvement(fit, rows)),
+    ):
+        learner = pma.Learner(model, goal, pool=POOL, random_seed=1, **keywords)
+        values = scores.to_numpy()
+        [chosen] = values[learner.ask(progressbar=False)[0, 0] == POOL]
+        # The best are scored with more particles.
+        assert chosen > values.max() - 0.05
+
+
+def test_the_maximum_is_found_and_its_uncertainty_told():
+    with pm.Model() as model:
+        top, width = pm.Normal("top", 0, 2), pm.LogNormal("width", 0, 0.3)
+        x = np.array([-1.0, 0.5, 1.1, 2.0])
+        pm.Normal("y", pt.exp(-(((pm.Data("x", x) - top) / width) ** 2)), 0.05, observed=np.exp(-((x - 1.2) ** 2)))
+    for where in ({"pool": np.linspace(-3, 3, 121)}, {"bounds": {"x": (-3, 3)}}):
+        learner = pma.Learner(model, "maximum", **where, random_seed=1)
+        optimum = learner.optimum(progressbar=False)
+        assert abs(float(np.asarray(learner.recommend())[0, 0]) - 1.2) < 0.2
+        assert_allclose(optimum.samples.x.mean(), 1.2, atol=0.2)
+        assert 0 <= optimum.regret < 0.05
+        assert learner.stop(0.5, progressbar=False)
+        assert not learner.stop(0.0, progressbar=False)
+
+
+def test_a_run_starts_from_the_prior_and_takes_whole_numbers():
+    learner = pma.Learner(yes_or_no(observed=False), "parameters", pool=POOL, observed="yes", random_seed=1)
+    assert len(learner.y) == 0
+    x = learner.ask(progressbar=False)
+    with pytest.raises(ValueError, match=r"'yes' is a whole number; got 0\.5"):
+        learner.tell(x, 0.5)
+    learner.tell(x, 1)
+    assert learner.fit.log_evidence < 0
+    assert_allclose(learner.fit.log_evidence, np.log(0.5), atol=0.5)
+
+
+def test_several_models_are_told_apart():
+    def decay(order):
+        with pm.Model() as model:
+            t, rate = pm.Data("t", np.array([0.0, 1.0])), pm.LogNormal("rate", -1, 0.3)
+            mean = pt.exp(-rate * t) if order == 1 else 1 / (1 + rate * t)
+            pm.Normal("c", mean, 0.02, observed=[1.0, 1 / 1.4])
+        return model
+
+    models = {"first": decay(1), "second": decay(2)}
+    learner = pma.Learner(models, "model", pool=np.linspace(0, 20, 41), random_seed=0)
+    for _ in range(3):
+        t = learner.ask(progressbar=False)
+        learner.tell(t, 1 / (1 + 0.4 * t[:, 0]))
+    assert learner.recommend() == "second"
+    assert learner.fit.probability.sel(model="second") > 0.99
+    assert learner.model_history.sizes["n_observations"] == 4
+    assert float(bams(dict(learner.fit), np.array([3.0])).max()) >= 0
+
+
+def test_a_file_continues_with_the_same_questions(tmp_path):
+    learner = pma.Learner(line(), "parameters", pool={"x": POOL}, targets=["slope"], random_seed=3)
+    learner.tell(learner.ask(progressbar=False), 2.0)
+    learner.ask(progressbar=False)
+    with pytest.warns(pma.RunWarning, match="keep the code that makes it"):
+        learner.save(tmp_path / "run.nc")
+    learner.save(tmp_path / "whole.nc", model=True)
+    with pytest.raises(ValueError, match="pass allow_pickle=True if you trust it"):
+        pma.Learner.load(tmp_path / "whole.nc")
+    with pytest.raises(ValueError, match="cannot hold the model"):
+        pma.Learner.load(tmp_path / "run.nc")
+    loaded = pma.Learner.load(tmp_path / "run.nc", model=line(POOL, POOL))
+    whole = pma.Learner.load(tmp_path / "whole.nc", allow_pickle=True)
+    assert_array_equal(loaded.pending, learner.pending)
+    _ = loaded.fit, loaded.best_score(), str(loaded)
+    asked = [one.ask(2, progressbar=False).x.to_numpy() for one in (learner, loaded, whole)]
+    assert_array_equal(asked[0], asked[1])
+    assert_array_equal(asked[0], asked[2])
+    with pytest.raises(ValueError, match="one of yes, shift, slope; got 'y'"):
+        pma.Learner.load(tmp_path / "run.nc", model=yes_or_no())
+
+
+def with_groups():
+    with pm.Model(coords={"group": ["a", "b"]}) as model:
+        rate = pm.Gamma("rate", 2, 1, dims="group")
+        exposure, group = pm.Data("exposure", X + 2), pm.Data("group_of", [0, 1, 0, 1])
+        pm.Poisson("y", rate[group] * exposure, observed=[1, 3, 2, 6])
+    return model
+
+
+def test_groups_and_exposures_are_columns_of_the_candidates():
+    pool = pd.DataFrame({"exposure": [1.0, 5.0, 1.0, 5.0], "group_of": [0, 0, 1, 1]}, index=list("abcd"))
+    learner = pma.Learner(with_groups(), "parameters", pool=pool, random_seed=1)
+    asked = learner.ask(2, progressbar=False)
+    # The longer exposures tell more, one for each group.
+    assert set(asked.index) == {"b", "d"}
+    assert asked.group_of.dtype == pool.group_of.dtype
+
+
+def test_columns_are_in_the_order_of_the_model():
+    x = np.linspace(0, 1, 6)
+    with pm.Model() as model:
+        a, b = pm.Data("a", x), pm.Data("b", 100 + x)
+        pm.Normal("y", b - 100 + pm.Normal("k") * a, 0.1, observed=3 * x)
+    fit = pma.fit(model, **QUIET)
+    assert fit.gpm.inputs == ["a", "b"]
+    assert_allclose(pma.predict(fit, [[1.0, 100.0]]).f_mean, 2, atol=0.2)
+    assert_allclose(pma.predict(fit, {"b": [100.0], "a": [1.0]}).f_mean, 2, atol=0.2)
+
+
+def latent():
+    with pm.Model() as model:
+        f = pm.Normal("f", 0, 1, shape=len(X))
+        pm.Normal("y", f * pm.Data("x", X), 1, observed=Y)
+    return model
+
+
+def centred():
+    with pm.Model() as model:
+        x = pm.Data("x", X)
+        pm.Normal("y", pm.Normal("slope") * (x - x.mean()), 1, observed=Y)
+    return model
+
+
+def with_integer():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Poisson("k", 3) * pm.Data("x", X), 1, observed=Y)
+    return model
+
+
+def with_constants():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("slope") * X, 1, observed=Y)
+    return model
+
+
+def of_vectors():
+    with pm.Model() as model:
+        pm.MvNormal("y", pm.Normal("slope") * pm.Data("x", X), np.eye(len(X)), observed=Y)
+    return model
+
+
+def category():
+    with pm.Model() as model:
+        pm.Categorical("y", logit_p=pm.Normal("b", shape=3) * pm.Data("x", X)[:, None], observed=[0, 1, 2, 1])
+    return model
+
+
+GROUPS = {"exposure": np.array([1.0]), "group_of": np.array([2])}
+REFUSED = [
+    (lambda: pma.Learner(latent(), "parameters", pool=POOL), "no distribution at new rows"),
+    (lambda: pma.Learner(centred(), "parameters", pool=POOL), "at one row depends on other rows"),
+    (lambda: pma.Learner(with_integer(), "parameters", pool=POOL), "k: a free variable must be continuous"),
+    (lambda: pma.fit(with_integer(), **QUIET), "k: a free variable must be continuous"),
+    (lambda: pma.Learner(with_constants(), "parameters", pool=POOL), r"use x = pm\.Data"),
+    (lambda: pma.Learner(of_vectors(), "parameters", pool=POOL), "entries depend on each other"),
+    (lambda: pma.Learner(category(), "maximum", pool=POOL), "'y' is a category"),
+    (lambda: pma.Learner(with_groups(), "parameters", pool=GROUPS), "group_of = 2 is a level that the model does not"),
+    (lambda: pma.Learner(with_groups(), "parameters", pool=GROUPS | {"group_of": [0.5]}), "must be whole"),
+    (lambda: pma.Learner(with_groups(), bounds={"exposure": (1, 2), "group_of": (0, 1)}), "list candidates in a pool"),
+    (lambda: pma.Learner(with_groups(), pool={"exposure": [1.0]}), "missing: group_of"),
+    (lambda: pma.Learner(line(), "hyperparameters", pool=POOL), "learn must be one of function, maximum, model, param"),
+    (lambda: pma.Learner(line(), "model", pool=POOL), "learn='model' compares models"),
+    (lambda: pma.Learner(line(), criterion="pes", pool=POOL), "the criterion pes is for GP models"),
+    (lambda: pma.Learner(line(), "parameters", pool=POOL, targets=["mu"]), "targets must name variables"),
+    (lambda: pma.Learner(line(), "function", pool=POOL, targets=["slope"]), "for the goal 'parameters'"),
+    (lambda: pma.Learner(line(), pool=POOL, inference="laplace"), "inference must be one of auto, anneal, nuts"),
+    (lambda: pma.Learner(line(), pool=POOL, verify=3), "verify is for GP models"),
+    (lambda: pma.Learner(line(), pool=POOL, observed="z"), "one of y, intercept, slope; got 'z'"),
+    (lambda: pma.Learner(yes_or_no(observed=False), pool=POOL), "the model observes nothing"),
+    (lambda: pma.fit(line(), method="smc"), "method must be one of auto, anneal, nuts"),
+    (lambda: pma.Learner(line(), pool=POOL).tell([[0.0]], 1.0, y_sd=0.1), "error bars are for GP models"),
+]
+
+
+@pytest.mark.parametrize(("use", "words"), REFUSED)
+def test_what_cannot_be_done_is_refused_before_anything_is_measured(use, words):
+    with pytest.raises(ValueError, match=words):
+        use()
+
+
+def test_models_without_labels_and_other_things_are_refused():
+    with pytest.raises(TypeError, match=r"several pm\.Models need labels"):
+        pma.Learner([line(), yes_or_no()], "model", pool=POOL)
+    model = line()
+    with pytest.raises(ValueError, match="a model occurs twice"):
+        pma.Learner({"a": model, "b": model}, "model", pool=POOL)
+    with pytest.raises(ValueError, match=r"targets= are for a pm\.Model"):
+        bald(pma.fit(pma.ard_gp(X[:, None], Y), **QUIET), POOL[:, None], targets=["slope"])
