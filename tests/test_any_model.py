@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
@@ -224,6 +225,30 @@ def test_a_parameter_outside_its_range_fails_for_its_particle_alone():
     values = Process(model).posterior().likelihood_values(np.array([[0.5], [-3.0]]))
     assert np.isfinite(values).tolist() == [True, False]
     assert pma.fit(model, **QUIET).ensemble.thetas.min() > -1
+
+
+def test_loops_over_time_are_taken_for_all_particles_at_once():
+    """With sequences, two steps back and an output of its own, as PyMC evaluates them for one."""
+    with pm.Model() as model:
+        day, rate = pm.Data("day", np.arange(5)), pm.LogNormal("rate", -1, 0.5)
+        forcing = pt.as_tensor(np.linspace(0.1, 1, 6)) * pm.Normal("push")
+        path, squared = pytensor.scan(
+            lambda f, before, last, k: (last + 0.1 * before - k * last + f, last**2), sequences=[forcing],
+            outputs_info=[{"initial": pt.as_tensor(np.array([1.0, 2.0])), "taps": [-2, -1]}, None],
+            non_sequences=[rate], return_updates=False,
+        )  # fmt: skip
+        pm.Normal("y", path[day] + squared[day], 0.5, observed=np.ones(5))
+    z = np.random.default_rng(0).normal(size=(4, 2))
+    target, log, slope = Process(model).posterior(), model.compile_logp(), model.compile_dlogp()
+    for k, point in enumerate({"rate_log__": a, "push": b} for a, b in z):
+        assert_allclose(target.values(z)[k], log(point), rtol=1e-10)
+        likelihood = target.log_likelihoods(z).gradient[k]
+        assert_allclose(target.log_priors(z)[1][k] + likelihood, slope(point), rtol=1e-8)
+    assert not any("Scan" in str(node.op) and "Blockwise" in str(node.op) for node in graph_of(target).toposort())
+
+
+def graph_of(target):
+    return target.graphs._densities._function.maker.fgraph
 
 
 def test_arviz_reads_a_fit(fit):

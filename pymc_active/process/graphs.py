@@ -20,18 +20,16 @@ from pymc.pytensorf import collect_default_updates, reseed_rngs, rewrite_pregrad
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.rewriting import inline_ofg_node
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import Join
-from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import OneAtATime, in_rows
+from pymc_active.process.batches import batched_scans, joined_batches, rewritten
 
 
 class ModelGraphs:
@@ -66,7 +64,7 @@ class ModelGraphs:
         return clone_replace(outputs, {**self.parts, **tables}, rebuild_strict=False)
 
     def _rows(self, outputs: list) -> list:
-        return in_rows(outputs, {self.z: self.Z})
+        return rewritten(in_rows(outputs, {self.z: self.Z}), joined_batches, batched_scans)
 
     def _y(self, *more: int | None) -> TensorVariable:
         """A symbol for outcomes (*more, n, ...)."""
@@ -88,7 +86,7 @@ class ModelGraphs:
         rest += [potential.sum() for potential in model.replace_rvs_by_values(model.potentials)]
         own = pm.logp(self._drawn, y).sum()
         prior, *rest = self._of_z([prior, *rest], with_tables=False)
-        return rewrite_pregrad(_rewritten([prior, own + sum(rest)], local_check_parameter_to_ninf_switch))
+        return rewrite_pregrad(rewritten([prior, own + sum(rest)], local_check_parameter_to_ninf_switch))
 
     def densities(self, Z: np.ndarray, *given: np.ndarray) -> list[np.ndarray]:
         """Log prior (S,), its gradient (S, P), log likelihood and its gradient, at Z, and y and the tables."""
@@ -128,8 +126,8 @@ class ModelGraphs:
     def rows(self) -> Callable:
         """(Z, Y, *tables) -> log densities (K, S, m) of outcomes Y (K, 1, m, ...) at m rows."""
         y, Y = self._y(), self._y(None, 1)
-        log = _rewritten([pm.logp(self._drawn, y)], local_check_parameter_to_ninf_switch, _inlined)
-        [log] = _rewritten(in_rows(log, {self.z: self.Z, y: Y}), _joined_batches)
+        log = rewritten([pm.logp(self._drawn, y)], local_check_parameter_to_ninf_switch, _inlined)
+        [log] = rewritten(in_rows(log, {self.z: self.Z, y: Y}), joined_batches, batched_scans)
         return self._compile([self.Z, Y, *self.tables], log)
 
     @cached_property
@@ -218,32 +216,7 @@ class ModelGraphs:
         return self._compile([self.Z, *self.tables], self._rows(self._of_z(values)))
 
 
-def _rewritten(outputs: list, *rewriters: Any) -> list:
-    """Copies of expressions, in the same variables, after some rewrites.
-
-    Before log densities are vectorized parameter checks must become -inf, as ``pm.compile`` has them: afterwards one
-    particle outside would fail all.
-    """
-    graph = FunctionGraph(outputs=outputs, clone=True, copy_inputs=False)
-    for rewriter in rewriters:
-        in2out(rewriter).rewrite(graph)
-    return list(graph.outputs)
-
-
 @node_rewriter([OpFromGraph])
 def _inlined(fgraph, node):
     """Operations that stand for graphs, such as LogSumExp, which would be called for one particle at a time."""
     return inline_ofg_node(node)
-
-
-@node_rewriter([Blockwise])
-def _joined_batches(fgraph, node):
-    """Joins of arrays with different batches, which would be called for each member of the batch."""
-    if not isinstance(node.op.core_op, Join):
-        return None
-    n, batches = node.op.batch_ndim(node), []
-    for k in range(n):
-        sizes = [x.shape[k] for x in node.inputs if not x.type.broadcastable[k]]
-        batches.append(sizes[0] if sizes else 1)
-    wide = [pt.broadcast_to(x, (*batches, *(x.shape[k] for k in range(n, x.type.ndim)))) for x in node.inputs]
-    return [pt.join(node.op.core_op.axis + n, *wide)]

@@ -1,0 +1,60 @@
+"""Rewrites of vectorized graphs whose operations would be called for one particle at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytensor.tensor as pt
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.scan.op import Scan
+from pytensor.tensor.basic import Join
+from pytensor.tensor.blockwise import Blockwise
+
+from pymc_active.posterior.graph import in_rows
+
+
+def rewritten(outputs: list, *rewriters: Any) -> list:
+    """Copies of expressions, in the same variables, after some rewrites."""
+    graph = FunctionGraph(outputs=outputs, clone=True, copy_inputs=False)
+    for rewriter in rewriters:
+        in2out(rewriter).rewrite(graph)
+    return list(graph.outputs)
+
+
+@node_rewriter([Blockwise])
+def joined_batches(fgraph, node):
+    """A join of arrays with different batches as one join."""
+    if not isinstance(node.op.core_op, Join):
+        return None
+    n = node.op.batch_ndim(node)
+    return [pt.join(node.op.core_op.axis + n, *_alike(node.inputs, n))]
+
+
+@node_rewriter([Blockwise])
+def batched_scans(fgraph, node):
+    """A loop over time for each particle as one loop whose every step is for all particles."""
+    scan, info = node.op.core_op, getattr(node.op.core_op, "info", None)
+    if not isinstance(scan, Scan) or node.op.batch_ndim(node) != 1:
+        return None
+    if info.as_while or info.n_untraced_sit_sot or info.mit_mot_in_slices:
+        return None
+    traced = [*scan.outer_seqs(node.inputs), *scan.outer_mitsot(node.inputs), *scan.outer_sitsot(node.inputs)]
+    arrays = _alike([*traced, *scan.outer_non_seqs(node.inputs)], 1)
+    # Time comes first, then particles.
+    traced, others = [x.swapaxes(0, 1) for x in arrays[: len(traced)]], arrays[len(traced) :]
+    inner = {x: x.type.clone(shape=(None, *x.type.shape))() for x in scan.inner_inputs}
+    outputs = in_rows(scan.inner_outputs, inner)
+    batched = Scan(list(inner.values()), outputs, info, mode=scan.mode, name=scan.name, strict=scan.strict)
+    lengths = [length[0] for length in scan.outer_nitsot(node.inputs)]
+    found = batched(node.inputs[0][0], *traced, *lengths, *others, return_list=True)
+    return [x.swapaxes(0, 1) for x in found]
+
+
+def _alike(arrays: list, n: int) -> list:
+    """Arrays whose first n dimensions are those of all of them."""
+    batches = []
+    for k in range(n):
+        sizes = [x.shape[k] for x in arrays if not x.type.broadcastable[k]]
+        batches.append(sizes[0] if sizes else 1)
+    return [pt.broadcast_to(x, (*batches, *(x.shape[k] for k in range(n, x.type.ndim)))) for x in arrays]
