@@ -72,7 +72,9 @@ class ModelGraphs:
         return pt.tensor("y", dtype=self.value.type.dtype, shape=shape)
 
     def _compile(self, inputs: list, outputs: Any, **keywords: Any) -> Callable:
-        return OneAtATime(pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", **keywords))
+        found = ancestors(outputs if isinstance(outputs, list) else [outputs])
+        mode = vm_mode(sum(v.owner is not None for v in found))
+        return OneAtATime(pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore", **keywords))
 
     def log_densities(self, y: Any) -> list[TensorVariable]:
         """Log prior and log likelihood as expressions of z, an outcome, and the tables.
