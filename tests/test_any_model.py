@@ -284,6 +284,44 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     assert len(bald(fit, POOL)) == 13
 
 
+def test_data_far_out_in_the_prior_are_followed_or_left_to_nuts():
+    """Particles that gave up on the way all agreed, and no diagnostic told."""
+    y = 298 + 0.05 * np.random.default_rng(1).normal(size=15)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("k") * pm.Data("x", np.ones(15)), 0.05, observed=y)
+    with pytest.warns(pma.DoubtfulFitWarning, match=r"annealing gave up .* NUTS replaced it"):
+        fit = pma.fit(model, **QUIET)
+    assert_allclose(fit.ensemble.thetas.mean(), y.mean() / (1 + 0.05**2 / 15), atol=0.01)
+    annealed = pma.fit(yes_or_no(), method="anneal", **QUIET)
+    assert annealed.diagnostics["warnings"] == []
+
+
+def test_candidates_where_the_model_is_undefined_are_never_chosen():
+    with pm.Model() as model:
+        dose = pm.Data("dose", np.array([0.5, 1.0, 2.0]))
+        pm.Normal("y", pm.Normal("slope") * pt.log(dose), 0.3, observed=[1.0, 2.0, 3.0])
+    for goal in ("parameters", "function", "maximum"):
+        learner = pma.Learner(model, goal, pool={"dose": [0.0, 1.5, 3.0]}, random_seed=0)
+        assert 0.0 not in set(learner.ask(2, progressbar=False).dose)
+    own = pma.Learner(model, criterion=lambda fit, X: -np.abs(X[:, 0] - 2), pool={"dose": [1.5, 2.1]}, random_seed=0)
+    assert own.ask(progressbar=False).dose.iloc[0] == 2.1
+
+
+def test_a_distribution_without_a_mean_has_quantiles_alone():
+    with pm.Model() as model:
+        pm.Cauchy("y", pm.Normal("b") * pm.Data("x", X), 0.3, observed=Y)
+    fit = pma.fit(model, **QUIET)
+    assert list(pma.predict(fit, POOL, quantiles=[0.5]).data_vars) == ["y_quantile"]
+
+
+def test_a_value_for_each_level_is_no_input():
+    with pm.Model(coords={"site": ["a", "b", "c"]}) as model:
+        height, site = pm.Data("height", [0.1, 0.2, 0.3], dims="site"), pm.Data("site_of", [0, 1, 2])
+        level = pm.Normal("level", dims="site")
+        pm.Normal("y", level[site] + pm.Normal("b") * height[site], 0.3, observed=[1.0, 2.0, 3.0])
+    assert pma.fit(model, **QUIET).gpm.inputs == ["site_of"]
+
+
 def test_nuts_agrees_with_annealing():
     annealed, nuts = (pma.fit(line(), method=method, **QUIET) for method in ("anneal", "nuts"))
     a, b = annealed.ensemble.thetas, nuts.ensemble.thetas
@@ -467,6 +505,28 @@ def category():
     return model
 
 
+def impossible():
+    with pm.Model() as model:
+        pm.Poisson("y", pm.LogNormal("k") * pm.Data("x", np.array([1.0, 2.0])), observed=[2, -4])
+    return model
+
+
+def of_a_part():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("slope") * pm.Data("x", X), 1, observed=Y, total_size=100)
+    return model
+
+
+def without_parameters():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Data("x", X), 1, observed=Y)
+    return model
+
+
+def grouped():
+    return pma.Learner(with_groups(), pool=GROUPS | {"group_of": [0]}, repeat=True)
+
+
 GROUPS = {"exposure": np.array([1.0]), "group_of": np.array([2])}
 REFUSED = [
     (lambda: pma.Learner(latent(), "parameters", pool=POOL), "no distribution at new rows"),
@@ -475,7 +535,7 @@ REFUSED = [
     (lambda: pma.fit(with_integer(), **QUIET), "k: a free variable must be continuous"),
     (lambda: pma.Learner(with_constants(), "parameters", pool=POOL), r"use x = pm\.Data"),
     (lambda: pma.Learner(of_vectors(), "parameters", pool=POOL), "entries depend on each other"),
-    (lambda: pma.Learner(category(), "maximum", pool=POOL), "'y' is a category"),
+    (lambda: pma.Learner(category(), "maximum", pool=POOL), "'y' is Categorical, which has no expected value"),
     (lambda: pma.Learner(with_groups(), "parameters", pool=GROUPS), "group_of = 2 is a level that the model does not"),
     (lambda: pma.Learner(with_groups(), "parameters", pool=GROUPS | {"group_of": [0.5]}), "must be whole"),
     (lambda: pma.Learner(with_groups(), bounds={"exposure": (1, 2), "group_of": (0, 1)}), "list candidates in a pool"),
@@ -483,12 +543,22 @@ REFUSED = [
     (lambda: pma.Learner(line(), "hyperparameters", pool=POOL), "learn must be one of function, maximum, model, param"),
     (lambda: pma.Learner(line(), "model", pool=POOL), "learn='model' compares models"),
     (lambda: pma.Learner(line(), criterion="pes", pool=POOL), "the criterion pes is for GP models"),
-    (lambda: pma.Learner(line(), "parameters", pool=POOL, targets=["mu"]), "targets must name variables"),
+    (lambda: pma.Learner(line(), "parameters", pool=POOL, targets=["mu"]), "value for each observation, as mu"),
     (lambda: pma.Learner(line(), "function", pool=POOL, targets=["slope"]), "for the goal 'parameters'"),
     (lambda: pma.Learner(line(), pool=POOL, inference="laplace"), "inference must be one of auto, anneal, nuts"),
     (lambda: pma.Learner(line(), pool=POOL, verify=3), "verify is for GP models"),
     (lambda: pma.Learner(line(), pool=POOL, observed="z"), "one of y, intercept, slope; got 'z'"),
     (lambda: pma.Learner(yes_or_no(observed=False), pool=POOL), "the model observes nothing"),
+    (lambda: pma.fit(impossible(), **QUIET), "'y' is -4 in row 1, which no draw from the prior makes possible"),
+    (lambda: grouped().tell([[1.0, 0]], -3), "'y' = -3 at exposure = 1, group_of = 0 is impossible"),
+    (lambda: grouped().tell([[1.0, 7]], 3), "group_of = 7 is a level"),
+    (lambda: grouped().tell([[1.0, -1]], 3), "group_of = -1 is negative"),
+    (lambda: pma.predict(pma.fit(with_groups(), **QUIET), GROUPS), "group_of = 2 is a level"),
+    (lambda: pma.predict(pma.fit(centred(), **QUIET), [[3.0]]), "at one row depends on other rows"),
+    (lambda: bald(pma.fit(latent(), **QUIET), X), "no distribution at new rows"),
+    (lambda: bald(pma.fit(line(), **QUIET), POOL, target="f"), "target='f' is for GP models"),
+    (lambda: pma.fit(of_a_part(), **QUIET), "leave out total_size="),
+    (lambda: pma.fit(without_parameters(), **QUIET), "no free variables"),
     (lambda: pma.fit(line(), method="smc"), "method must be one of auto, anneal, nuts"),
     (lambda: pma.Learner(line(), pool=POOL).tell([[0.0]], 1.0, y_sd=0.1), "error bars are for GP models"),
 ]

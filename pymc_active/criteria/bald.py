@@ -28,7 +28,7 @@ def bald(
     random_seed: int | np.random.Generator | None = None,
     targets: Sequence[str] | None = None,
 ) -> xr.DataArray:
-    r"""Expected information about the hyperparameters from measuring each candidate, in nats.
+    r"""Expected information about the parameters of a model from measuring each candidate, in nats.
 
     Bayesian active learning by disagreement: the mutual information of the outcome and the hyperparameters. For the
     marginal GP it is :math:`\tfrac12 \log(\tilde V / V)`, where V is the predictive variance with the hyperparameters
@@ -53,8 +53,8 @@ def bald(
         includes the information about the mode. ``"draws"``, the default of :func:`pymc_active.fit`, decides most like
         MCMC: over 50 problems its pick had 0.99 of the largest true information, that of ``"mgp"`` 0.82.
     targets : list of str, optional
-        Of a ``pm.Model``: free variables or Deterministics that the information is to be about, such as ``["EC50"]``,
-        in place of all parameters.
+        Of a ``pm.Model``, for which ``target``, ``method`` and ``draws`` mean nothing: free variables or Deterministics
+        that the information is to be about, such as ``["EC50"]``, in place of all parameters.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
 
@@ -103,6 +103,8 @@ class Bald(MomentCriterion):
     @override
     def check_outcomes(self, models):
         super().check_outcomes(models)
+        if not self.with_noise:
+            raise ValueError("target='f' is for GP models: a pm.Model has outcomes, and targets= for its parameters")
         for process in models if self.targets is not None else ():
             process.check_targets(self.targets)
 

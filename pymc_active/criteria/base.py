@@ -185,6 +185,8 @@ def score_lazily(score: Callable[[np.ndarray, str], np.ndarray], X_pool: Any, me
 def score_pool(score: Callable[[np.ndarray], np.ndarray], gpm: Any, X_pool: Any, name: str, units: str) -> xr.DataArray:
     """Scores of a pool of any kind; of a dask array lazily, block by block."""
     X_pool = gpm.read_pool(X_pool) if isinstance(gpm, Model) else X_pool
+    if isinstance(gpm, Process) and not is_lazy(X_pool):
+        gpm.check_rows(read_inputs(X_pool, "X_pool", inputs=gpm.inputs))
     width = len(gpm.inputs)
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:

@@ -37,7 +37,7 @@ class OutcomeScorer(Scorer):
     make: Callable[[Members], Callable[[np.ndarray], np.ndarray]]
     n_members: int = SCORING
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    n_full = 200
+    n_full, share = 200, 0.0
 
     def __post_init__(self):
         members = Members.of(self.ensemble, max(self.n_members // self.ensemble.n_models, _SCREENING))
@@ -114,7 +114,8 @@ def of_improvement(ensemble: Ensemble, sign: float, pending: np.ndarray) -> Outc
         def evaluate(X: np.ndarray) -> np.ndarray:
             mean = sign * members.means(X)
             zero = members.weights @ mean if best is None else best
-            gain, nearest = members.weights @ np.maximum(mean - zero, 0.0), np.minimum((mean - zero).max(0), 0.0)
+            gain = members.weights @ np.maximum(mean - zero, 0.0)
+            nearest = np.clip((mean - zero).max(0), -1e300, 0.0)
             # Where no particle improves, by how little the best one falls short.
             return np.log(np.maximum(gain, np.finfo(float).tiny)) + nearest / (1 - nearest)
 

@@ -18,6 +18,8 @@ class Scorer(ABC):
     diagnostics: dict[str, Any]
     # Up to this many candidates times models are scored with all draws.
     n_full = 1000
+    # Of more, the share that is scored with all draws.
+    share = 0.05
 
     @abstractmethod
     def score(self, X: np.ndarray) -> np.ndarray:

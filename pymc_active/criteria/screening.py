@@ -8,12 +8,12 @@ from typing import Any, override
 import numpy as np
 
 from pymc_active.criteria.base import Criterion, Scorer
-from pymc_active.predictions.ensembles import as_ensemble
+from pymc_active.predictions.ensembles import as_ensemble, is_of_processes
 
 type AnyCriterion = Criterion | Callable[[Any, np.ndarray], Any]
 
-# Draws of each model that screen many candidates, and the share that all draws score.
-_SCREEN, _SHARE = 16, 0.05
+# Draws of each model that screen many candidates.
+_SCREEN = 16
 # Candidates that a finer scorer judges: of one problem of ten 256 particles chose 0.94 of the best (any_model.py).
 _REFINED = 10
 
@@ -29,15 +29,18 @@ def screened(scorer: Scorer, X: np.ndarray) -> np.ndarray:
     if rough is None:
         score = scorer.score(X)
     else:
-        score = _with_best(rough.score(X), scorer, X, max(most // 2, int(_SHARE * len(X))))
+        score = _with_best(rough.score(X), scorer, X, max(most // 2, int(scorer.share * len(X))))
     fine = scorer.fine()
     return score if fine is None else _with_best(score, fine, X, _REFINED)
 
 
 def _with_best(score: np.ndarray, better: Scorer, X: np.ndarray, n: int) -> np.ndarray:
     """Scores (m,) with those of the best ``n`` by a better scorer; the maximum is one that it has scored."""
+    # Where a criterion is undefined nothing is chosen.
+    score = np.where(np.isnan(score), -np.inf, score)
     best = np.argsort(-score, kind="stable")[:n]
     exact = better.score(X[best])
+    exact = np.where(np.isnan(exact), -np.inf, exact)
     score = np.minimum(score, np.nextafter(exact.max(), -np.inf))
     score[best] = exact
     return score
@@ -48,7 +51,8 @@ class CallableScorer(Scorer):
 
     def __init__(self, function: Callable[[Any, np.ndarray], Any], fit: Any):
         self.function, self.fit = function, fit
-        self.ensemble, self.units, self.diagnostics = as_ensemble(fit, method="map"), "", {}
+        self.ensemble = as_ensemble(fit, method=None if is_of_processes(fit) else "map")
+        self.units, self.diagnostics = "", {}
 
     @override
     def score(self, X):

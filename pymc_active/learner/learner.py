@@ -563,9 +563,10 @@ class Learner(Summarized):
         probability below ``delta``, by the posterior over functions and hyperparameters. For ``learn="model"``: whether
         the most probable model is wrong with a probability below ``delta`` or no candidate tells more than ``epsilon``
         nats. For the other goals: whether the best candidate's criterion is at most ``epsilon``, the price of a
-        measurement in the criterion's units (for ``learn="function"``, by how much it lowers the variance of
-        predictions, in units of y²); there ``delta`` means nothing. Before there is a model, and while all y are equal,
-        the answer is False. All answers trust the model, which knows nothing of a peak narrower than what it has seen.
+        measurement in the criterion's units (for ``learn="function"`` of a GP, by how much it lowers the variance of
+        predictions, in units of y²; of a ``pm.Model``, nats); there ``delta`` means nothing. Before there is a model,
+        and while all y are equal, the answer is False. All answers trust the model, which knows nothing of a peak
+        narrower than what it has seen.
 
         References
         ----------

@@ -137,8 +137,11 @@ class FollowedModels:
 
     def with_model(self, gpm: GPModel, label: Any) -> Self:
         """Add a model."""
+        first = next(iter(self.models.values()))
+        gpm = read_processes(gpm, first.name if isinstance(gpm, pm.Model) else None)
         _check_model(gpm)
-        gpm = deepcopy(gpm)
+        if isinstance(gpm, Process) != isinstance(first, Process):
+            raise TypeError("a run has GP models or pm.Models, not both")
         label = default_label(gpm) if label is None else label
         if label in self.tracks:
             raise ValueError(f"a model {label!r} exists already: pass another label")
@@ -300,7 +303,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, inference: str) -> Followed
         if prior is not None:
             raise ValueError("prior is for several models")
         if learn in ("parameters", "hyperparameters") and not gpm.shapes:
-            raise ValueError("every parameter of this model is fixed, so learn='hyperparameters' has nothing to learn")
+            raise ValueError(f"every parameter of this model is fixed, so learn={learn!r} has nothing to learn")
         return FollowedModels.of({ONLY: gpm}, inference)
     if not isinstance(gpm, Sequence | Mapping) or isinstance(gpm, str):
         expected = "a pm.Model, a GPModel, a dict of them, a list of GPModels, a function that makes them, or None"

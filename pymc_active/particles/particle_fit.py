@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit, logsumexp, softmax
 
-from pymc_active.inference.annealing import Mover, Particles, effective
+from pymc_active.inference.annealing import MOST_LEVELS, Mover, Particles, effective
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part
 from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
@@ -482,6 +482,11 @@ def _doubts(gpm: Model, d: dict[str, Any], error: float) -> list[str]:
         doubts.append(
             f"the particles descend from {left} of {d['n_particles']} first draws, so they may miss other "
             f"explanations of the data {longer}"
+        )
+    if d.get("n_levels", 0) >= MOST_LEVELS:
+        doubts.append(
+            f"annealing gave up after {MOST_LEVELS} levels, far from the posterior: the data are far from what the "
+            f"priors expect ({gpm.if_behind})"
         )
     if d.get("lag", 0.0) > _LARGE_LAG:
         doubts.append(

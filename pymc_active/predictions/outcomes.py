@@ -32,14 +32,13 @@ def _predicted(
     shifts = np.arange(max(1, _DRAWS // len(w)))
     draws = np.concatenate([members.draw(X, int(shift)) for shift in shifts])
     weights = np.tile(w, len(shifts)) / len(shifts)
-    mean = weights @ draws
     if all(process.has_mean for process in members.processes):
         means = members.means(X)
         mean = w @ means
         found |= {"f_mean": mean, "f_variance": w @ np.square(means - mean)}
         if probabilities is not None:
             found["f_quantile"] = _quantiles(means, w, probabilities)
-    found |= {"y_mean": mean, "y_variance": weights @ np.square(draws - mean)}
+        found |= {"y_mean": mean, "y_variance": weights @ np.square(draws - mean)}
     if probabilities is not None:
         found["y_quantile"] = _quantiles(draws, weights, probabilities)
     if y is not None:

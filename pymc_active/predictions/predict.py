@@ -98,6 +98,8 @@ def predict(
     """
     probabilities = read_probabilities(quantiles)
     ensemble = ensemble_from(source, "predict", model=model, method=method, draws=draws, random_seed=random_seed)
+    if is_of_processes(ensemble):
+        ensemble.gpm.check_replaceable()
     X_new = ensemble.gpm.read_pool(X_new)
     points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
     if ensemble.gpm.box is not None:
@@ -106,6 +108,8 @@ def predict(
         warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
     if is_of_processes(ensemble):
+        for process in ensemble.processes:
+            process.check_rows(points)
         found = predicted_outcomes(Members.of(ensemble), points, probabilities, values)
         return _dataset(found, X_new, probabilities, ensemble.method)
     # In blocks, so that large tables need little memory.

@@ -39,6 +39,12 @@ def fit_process(
     """Draws from the posterior of a model given its data, and its evidence, without warnings."""
     renew = partial(fit_process, method=method)
     improper = process.improper
+    if (rows := process.impossible(process.data)).size:
+        shown = ", ".join(f"{value:g}" for value in process.y[rows[:3]])
+        raise ValueError(
+            f"{process.name!r} is {shown} in row {', '.join(map(str, rows[:3]))}, which no draw from the prior makes "
+            "possible: check these values, and the priors"
+        )
     if method == "anneal" and improper:
         raise ValueError(
             f"{', '.join(improper)}: an improper prior cannot be drawn from; give a proper one, or use NUTS"

@@ -203,11 +203,22 @@ class ModelGraphs:
         return op.make_node(pytensor.shared(np.random.default_rng(0)), None, *parameters).outputs[1]
 
     @cached_property
+    def has_mean(self) -> bool:
+        """Whether the outcome has an expected value."""
+        try:
+            mean_of(self._drawn)
+        except UndefinedMomentException:
+            return False
+        except NotImplementedError:
+            pass
+        return True
+
+    @cached_property
     def means(self) -> Callable | None:
         """(Z, *tables) -> expected outcomes (S, m, ...); None where PyMC has no formula."""
         try:
             mean = mean_of(self._drawn)
-        except (NotImplementedError, UndefinedMomentException):
+        except NotImplementedError:
             return None
         return self._compile([self.Z, *self.tables], self._rows([mean])[0])
 

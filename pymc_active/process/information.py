@@ -91,6 +91,10 @@ def of_targets(members: Members, values: np.ndarray, rng: np.random.Generator, b
 
 def of_predictions(members: Members, X_target: np.ndarray, rng: np.random.Generator) -> Virtual:
     """The information about an outcome at a row of X_target (T, D), the mean over rows; each particle has one row."""
+    # Where the model is undefined there is nothing to predict.
+    X_target = X_target[np.isfinite(members.draw(X_target)).all(0)]
+    if not len(X_target):
+        raise ValueError("the outcome of the model is not defined at any of the targets")
     S, T = len(members), len(X_target)
     rows = rng.permutation(np.arange(S) % T)
     log = np.empty((S, S))
@@ -125,9 +129,11 @@ class Information:
         """The information (m,) at rows of X (m, D), nats, and its Monte Carlo error for these particles."""
         S = len(self.members)
         n = max(1, _BLOCK // S**2)
-        found = [self._at(X[k : k + n], shift) for k in range(0, len(X), n)]
+        with np.errstate(invalid="ignore"):
+            found = [self._at(X[k : k + n], shift) for k in range(0, len(X), n)]
         value, error = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return np.maximum(value, 0.0), error
+        # Where the model is undefined nothing is learned.
+        return np.maximum(np.nan_to_num(value), 0.0), error
 
     def _at(self, X: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
         members, w = self.members, self.members.weights

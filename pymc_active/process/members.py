@@ -67,6 +67,7 @@ class Members:
 def _means(process: Process, z: np.ndarray, X: np.ndarray) -> np.ndarray:
     process.check_mean()
     if (mean := process.graphs.means) is not None:
-        return np.broadcast_to(np.asarray(mean(z, *process.read_tables(X)), float), (len(z), len(X)))
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(np.asarray(mean(z, *process.read_tables(X)), float), (len(z), len(X)))
     shifts = np.arange(_DRAWS) * len(z) // _DRAWS
     return np.mean([np.roll(process.draw(np.roll(z, k, axis=0), X), -k, axis=0) for k in shifts], axis=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from typing import Any, NamedTuple, override
 
 import numpy as np
@@ -27,6 +28,8 @@ from pymc_active.support.tables import in_order_of, read_inputs, read_outputs
 
 # Particles by default.
 _PARTICLES = 512
+# Draws from the prior under which an outcome must be possible.
+_PRIOR = 200
 # Rows and draws that show whether the outcome at one row depends on the others.
 _PROBED, _PROBES = 4, 3
 
@@ -79,14 +82,21 @@ class Process(FreeVariables, Model):
                 "pm.Mixture and pm.ZeroInflatedPoisson do"
             )
         self._outcome: TensorVariable = self._model[self.name]
+        if not hasattr(self._outcome.owner.op, "ndim_supp"):
+            raise ValueError(f"{self.name!r} is a {self.distribution}, of a part of the data: leave out total_size=")
+        if not self._model.free_RVs:
+            raise ValueError("the model has no free variables, so there is nothing to learn")
         y = np.asarray(data_value(self._model.rvs_to_values[self._outcome]))
         if y.ndim == 0 or (not y.size and len(model.observed_RVs) == 0 and y.ndim > 1):
             y = np.atleast_1d(y)
         shared = self._rows_of_data(len(y))
+        self._first = np.empty((0, 0))
         self._tables, self.inputs = self._read_tables(shared)
         self.graphs = ModelGraphs(self._model, self._outcome, shared, self.shapes)
         X = [np.atleast_2d(np.asarray(data_value(one), float).T).T for one in shared]
         self._data = Data(np.concatenate([np.empty((len(y), 0)), *X], axis=1), y)
+        # The rows that the model was written with; an outcome that is not observed yet has only these.
+        self._first = self._data.X
         if observed is not None and observed in {rv.name for rv in model.free_RVs}:
             self._data = self._data.rows(slice(0))
 
@@ -129,7 +139,16 @@ class Process(FreeVariables, Model):
         above = set(ancestors(self._outcome.owner.inputs, blockers=others))
         # The observed values give the outcome its shape.
         above -= set(ancestors([self._model.rvs_to_values[self._outcome]]))
-        held = [self._model[name] for name in self._data_names]
+        dims = self._model.named_vars_to_dims
+        own = (dims.get(self.name) or (None,))[0]
+        levels = {dim for rv in self._model.free_RVs for dim in dims.get(rv.name) or ()} - {own}
+
+        def is_of_levels(name: str) -> bool:
+            """Whether a pm.Data has a value for each level of a variable, such as a group."""
+            first = (dims.get(name) or (None,))[0]
+            return first is not None and (first in levels or (own is not None and first != own))
+
+        held = [self._model[name] for name in self._data_names if not is_of_levels(name)]
         found = [data for data in held if data in above and isinstance(data, SharedVariable)]
         return [data for data in found if data.type.ndim in (1, 2) and len(data_value(data)) == n]
 
@@ -164,10 +183,29 @@ class Process(FreeVariables, Model):
     def _set_data(self, X, y, y_sd):
         if y_sd is not None and np.any(y_sd):
             raise ValueError("error bars are for GP models: make them a pm.Data of the model, and a column of x")
-        self.read_tables(X)
+        self.check_levels(X)
         if self._outcome.type.dtype[:3] in ("int", "uin", "boo") and not np.array_equal(y, np.round(y)):
             raise ValueError(f"{self.name!r} is a whole number; got {y[y != np.round(y)][0]:g}")
+        if (impossible := self.impossible(Data(X, y))).size:
+            k = impossible[0]
+            at = ", ".join(f"{name} = {value:g}" for name, value in zip(self.inputs, X[k], strict=True))
+            raise ValueError(
+                f"{self.name!r} = {y[k]:g} at {at} is impossible under the model, whatever its parameters: correct the "
+                "value, or tell NaN for an experiment that failed"
+            )
         self._data = Data(X, y)
+
+    def impossible(self, data: Data) -> np.ndarray:
+        """Rows of data that have no density under any draw from the prior; none where the prior has no draws."""
+        if self.improper or not len(data.y) or self._outcome.type.ndim != 1 or self._outcome.owner.op.ndim_supp:
+            return np.empty(0, int)
+        log = self.log_densities(self._prior_draws, data.y[None, None], data.X)[0]
+        return np.flatnonzero(~np.isfinite(log).any(0))
+
+    @cached_property
+    def _prior_draws(self) -> np.ndarray:
+        z = self.unconstrain(self.draw_prior(_PRIOR, 0))
+        return z[np.isfinite(z).all(1)]
 
     def read_tables(self, X: np.ndarray) -> list[np.ndarray]:
         """The values of each ``pm.Data`` of inputs at points X (m, D)."""
@@ -175,15 +213,25 @@ class Process(FreeVariables, Model):
         for name, dtype, columns, ndim in self._tables:
             values = X[:, columns].astype(dtype)
             if dtype.kind in "biu" and not np.array_equal(values, X[:, columns]):
-                raise ValueError(f"pm.Data {name!r} holds {dtype} numbers, so new values must be whole")
+                raise ValueError(
+                    f"pm.Data {name!r} holds {dtype} numbers, so new values must be whole: if they need not be, write "
+                    f"pm.Data({name!r}, values.astype(float)) in the model"
+                )
+            if (
+                dtype.kind in "biu"
+                and len(self._first)
+                and values.min(initial=0) < min(self._first[:, columns].min(), 0)
+            ):
+                raise ValueError(f"{name} = {values.min()} is negative, unlike the whole numbers of the model")
             tables.append(values[:, 0] if ndim == 1 else values)
         return tables
 
     def read_pool(self, pool: Any) -> Any:
         """Candidates as an array (m, D) or a data frame, from these, a vector, or a dict by name of ``pm.Data``."""
         if isinstance(pool, Mapping):
+            columns = (self._columns(key, values) for key, values in pool.items())
             pool = pd.DataFrame(
-                {name: column for key, values in pool.items() for name, column in self._columns(key, values)}
+                {name: values if np.ndim(values) else [values] for part in columns for name, values in part}
             )
         elif isinstance(pool, pd.Series):
             pool = pool.to_frame()
@@ -200,6 +248,10 @@ class Process(FreeVariables, Model):
         if matrix.shape[1] != len(names):
             raise ValueError(f"{name} must have {len(names)} columns; got {matrix.shape[1]}")
         return list(zip(names, matrix.T, strict=True))
+
+    @override
+    def recipe(self):
+        raise ValueError("it is your own")
 
     @override
     def check_replaceable(self):
@@ -233,37 +285,55 @@ class Process(FreeVariables, Model):
     def check_rows(self, X: np.ndarray) -> None:
         """Refuse outcomes that have no distribution at new rows, or one that depends on other rows; X (m, D)."""
         self.check_replaceable()
+        self.read_tables(X)
         Z = 0.3 * np.random.default_rng(0).normal(size=(_PROBES, self.n_parameters))
         some = X[np.unique(np.linspace(0, len(X) - 1, _PROBED).astype(int))]
+        # The model's own rows show whether others matter, also for a single candidate.
+        own = self._first[: _PROBED // 2]
         remedy = (
-            "Use pm.gp.Marginal or pm.gp.HSGP in place of one latent value for each observation, and the previous "
-            "value as a pm.Data in place of pm.AR"
+            "Use pm.gp.Marginal or pm.gp.HSGP in place of one latent value for each observation, the previous value as "
+            "a pm.Data in place of pm.AR, and fixed numbers in place of the mean and sd of the inputs"
         )
-        self.read_tables(X)
-        try:
-            self.draw(Z, X)
-            together = self.log_densities(Z, self.draw(Z, some)[:, None], some)
-            alone = [
-                self.log_densities(Z, together_y[:, None], row[None])
-                for row, together_y in zip(some, np.moveaxis(self.draw(Z, some), 1, 0)[..., None], strict=True)
-            ]
-        except (IndexError, ValueError, TypeError, NotImplementedError) as error:
-            self._raise_unknown_level(X, error)
-            raise ValueError(f"{self.name!r} has no distribution at new rows. {remedy} ({error})") from error
+        is_sound, errors = False, (AssertionError, IndexError, NotImplementedError, TypeError, ValueError)
+        with np.errstate(all="ignore"):
+            try:
+                if len(own):
+                    self.log_densities(Z, self.draw(Z, own)[:, None], own)
+                    is_sound = len(own) < len(self._first)
+                self.draw(Z, X)
+                rows = np.concatenate([some, own])
+                drawn = self.draw(Z, rows)
+                together = self.log_densities(Z, drawn[:, None], rows)
+                alone = [self.log_densities(Z, drawn[:, None, [k]], rows[[k]]) for k in range(len(rows))]
+            except errors as error:
+                self._raise_unknown_level(X, error)
+                text = f"{self.name!r} has no distribution at new rows. {remedy} ({error})"
+                if is_sound:
+                    text = f"at some candidates {self.name!r} has no distribution ({error}): leave these rows out"
+                raise ValueError(text) from error
         if not np.allclose(together, np.concatenate(alone, axis=2), rtol=1e-8, atol=1e-10, equal_nan=True):
             raise ValueError(f"the distribution of {self.name!r} at one row depends on other rows. {remedy}")
+
+    def check_levels(self, X: np.ndarray) -> None:
+        """Raise a ValueError for rows whose whole numbers are no levels of the model."""
+        self.read_tables(X)
+        if not self.whole_inputs:
+            return
+        try:
+            self.draw(np.zeros((_PROBES, self.n_parameters)), X)
+        except IndexError as error:
+            self._raise_unknown_level(X, error)
 
     def _raise_unknown_level(self, X: np.ndarray, error: Exception) -> None:
         """Say which column has numbers that the model does not know."""
         if not isinstance(error, IndexError):
             return
-        known = self._data.X
         for name, dtype, columns, _ in self._tables:
-            for k in columns:
-                if dtype.kind in "biu" and len(known) and X[:, k].max(initial=0) > known[:, k].max():
+            for k in columns if dtype.kind in "biu" else ():
+                if X[:, k].max(initial=0) > self._first[:, k].max(initial=-1):
                     raise ValueError(
-                        f"{name} = {X[:, k].max():g} is a level that the model does not have; its data have up to "
-                        f"{known[:, k].max():g}: give the variables of the levels a coordinate with all of them"
+                        f"{name} = {X[:, k].max():g} is a level that the model does not have: give the variables of "
+                        "the levels a dim with all of them"
                     ) from error
 
     @property
@@ -310,25 +380,31 @@ class Process(FreeVariables, Model):
     def check_targets(self, names: Sequence[str]) -> None:
         """Raise a ValueError unless all names are variables of the model without a value for each observation."""
         known = [v.name for v in self._model.unobserved_RVs if v.name not in self.of_rows]
+        if rows := self.of_rows & set(names):
+            raise ValueError(
+                f"targets must not have a value for each observation, as {', '.join(sorted(rows))}: for predictions at "
+                "rows use the goal 'function' with X_target="
+            )
         if not names or not set(names) <= set(known):
             raise ValueError(f"targets must name variables of the model, some of {', '.join(known)}; got {list(names)}")
 
     @property
     def has_mean(self) -> bool:
-        """Whether the outcome has an expected value, unlike a category."""
-        return self.distribution != "Categorical"
+        """Whether the outcome has an expected value, unlike a category or a Cauchy variable."""
+        return self.graphs.has_mean
 
     def check_mean(self) -> None:
         """Refuse outcomes without an expected value."""
         if not self.has_mean:
-            raise ValueError(f"{self.name!r} is a category, which has no expected value to maximise")
+            raise ValueError(f"{self.name!r} is {self.distribution}, which has no expected value to maximise")
 
     def draw(self, Z: np.ndarray, X: np.ndarray, is_common: bool = True) -> np.ndarray:
         """An outcome (S, m) of each particle Z (S, P) at each row of X (m, D); the same at every call.
 
         By default with common random numbers at all rows, so that it is a smooth function of the row where it can be.
         """
-        return np.asarray(self.graphs.draws(Z, *self.read_tables(X), is_common=is_common), float)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.graphs.draws(Z, *self.read_tables(X), is_common=is_common), float)
 
     def log_densities(self, Z: np.ndarray, Y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, 1, m) under each particle Z (S, P) at each row of X (m, D)."""
