@@ -76,6 +76,14 @@ def test_posterior_and_evidence_are_those_of_a_conjugate_model(fit):
     assert abs(fit.log_evidence - evidence) < 4 * fit.log_evidence_error < 0.5
 
 
+def test_a_single_number_is_an_outcome_too():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("a"), 1.0, observed=2.0)
+    fit = pma.fit(model, **QUIET)
+    assert abs(fit.log_evidence - stats.norm.logpdf(2, 0, np.sqrt(2))) < 4 * fit.log_evidence_error
+    assert fit.to_datatree(random_seed=0)["log_likelihood"].y.sizes["draw"] == 512
+
+
 def test_the_evidence_of_yes_and_no_is_the_sum_over_a_grid():
     fit = pma.fit(yes_or_no(), n_particles=2000, **QUIET)
     shift, log_slope = np.meshgrid(np.linspace(-6, 6, 601), np.linspace(-3, 3, 601), indexing="ij")

@@ -48,7 +48,7 @@ BUDGETS = {
     "inference": 860,
     "laplace": 2480,
     "particles": 1260,
-    "process": 1420,
+    "process": 1460,
     "predictions": 1160,
     "paths": 920,
     "structure": 1780,

@@ -129,7 +129,7 @@ def _sampled(process: Process, target: Tempered, rng: np.random.Generator, progr
     with pm.Model() as flat:
         z = pm.Flat("z", shape=target.n_parameters)
         known: dict[Any, Any] = {graphs.z: z, **dict(zip(graphs.tables, map(pt.as_tensor, target.tables), strict=True))}
-        log: Any = graphs.log_densities(pt.as_tensor(target.y.astype(graphs.value.type.dtype)))
+        log: Any = graphs.log_densities(pt.as_tensor(graphs.as_outcome(target.y)))
         pm.Potential("log_density", pt.add(*graph_replace(log, known, strict=False)))
     return pm.sample(
         _DRAWS, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)), progressbar=progressbar,

@@ -109,6 +109,10 @@ class ModelGraphs:
                 "gradient, or sample it by pm.sample with another step and use pma.active.bald_from_trace"
             ) from error
 
+    def as_outcome(self, y: np.ndarray) -> np.ndarray:
+        """Outcomes (..., n) in the type of the model; a single number has no rows."""
+        return (y if self.value.type.ndim else y[..., 0]).astype(self.value.type.dtype)
+
     @cached_property
     def _densities(self) -> Callable:
         return self._with_slopes(self.Z, self._rows(self.log_densities(self.y)))

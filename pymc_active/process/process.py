@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, override
+from typing import Any, override
 
 import numpy as np
 import pandas as pd
 import pymc as pm
-from pymc.model.fgraph import clone_model
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.models.free_variables import FreeVariables
 from pymc_active.models.model import Model
 from pymc_active.models.pymc_model import data_value
+from pymc_active.process.checks import check_levels, check_replaceable, check_rows
 from pymc_active.process.graphs import ModelGraphs
+from pymc_active.process.reading import observing, rows_of_data, tables_of
 from pymc_active.process.target import Tempered
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
@@ -30,17 +29,6 @@ from pymc_active.support.tables import in_order_of, read_inputs, read_outputs
 _PARTICLES = 512
 # Draws from the prior under which an outcome must be possible.
 _PRIOR = 200
-# Rows and draws that show whether the outcome at one row depends on the others.
-_PROBED, _PROBES = 4, 3
-
-
-class Table(NamedTuple):
-    """A ``pm.Data`` of inputs: its name, dtype, columns of X, and number of dimensions."""
-
-    name: str
-    dtype: np.dtype
-    columns: tuple[int, ...]
-    ndim: int
 
 
 class Process(FreeVariables, Model):
@@ -73,7 +61,7 @@ class Process(FreeVariables, Model):
             raise TypeError(f"expected a pm.Model; got {kind_of(model)}")
         if model.parent is not None:
             model = model.root
-        self._model, self.name = _observing(model, observed)
+        self._model, self.name = observing(model, observed)
         # Of a copy they have another order.
         self._data_names = [data.name for data in model.data_vars] if data_names is None else list(data_names)
         if discrete := [rv.name for rv in self._model.free_RVs if rv.dtype[:3] in ("int", "uin", "boo")]:
@@ -81,22 +69,21 @@ class Process(FreeVariables, Model):
                 f"{', '.join(discrete)}: a free variable must be continuous. Sum over its values (marginalise it), as "
                 "pm.Mixture and pm.ZeroInflatedPoisson do"
             )
-        self._outcome: TensorVariable = self._model[self.name]
-        if not hasattr(self._outcome.owner.op, "ndim_supp"):
+        self.outcome: TensorVariable = self._model[self.name]
+        if not hasattr(self.outcome.owner.op, "ndim_supp"):
             raise ValueError(f"{self.name!r} is a {self.distribution}, of a part of the data: leave out total_size=")
         if not self._model.free_RVs:
             raise ValueError("the model has no free variables, so there is nothing to learn")
-        y = np.asarray(data_value(self._model.rvs_to_values[self._outcome]))
-        if y.ndim == 0 or (not y.size and len(model.observed_RVs) == 0 and y.ndim > 1):
-            y = np.atleast_1d(y)
-        shared = self._rows_of_data(len(y))
-        self._first = np.empty((0, 0))
-        self._tables, self.inputs = self._read_tables(shared)
-        self.graphs = ModelGraphs(self._model, self._outcome, shared, self.shapes)
+        y = np.asarray(data_value(self._model.rvs_to_values[self.outcome]))
+        y = np.atleast_1d(y)
+        shared = rows_of_data(self._model, self.outcome, self._data_names, len(y))
+        self.first_rows = np.empty((0, 0))
+        self.tables, self.inputs = tables_of(self._model, shared)
+        self.graphs = ModelGraphs(self._model, self.outcome, shared, self.shapes)
         X = [np.atleast_2d(np.asarray(data_value(one), float).T).T for one in shared]
         self._data = Data(np.concatenate([np.empty((len(y), 0)), *X], axis=1), y)
         # The rows that the model was written with; an outcome that is not observed yet has only these.
-        self._first = self._data.X
+        self.first_rows = self._data.X
         if observed is not None and observed in {rv.name for rv in model.free_RVs}:
             self._data = self._data.rows(slice(0))
 
@@ -130,45 +117,8 @@ class Process(FreeVariables, Model):
     @property
     def distribution(self) -> str:
         """The kind of the outcome's distribution."""
-        op = self._outcome.owner.op
+        op = self.outcome.owner.op
         return (getattr(op, "_print_name", None) or [type(op).__name__.removesuffix("RV")])[0]
-
-    def _rows_of_data(self, n: int) -> list[SharedVariable]:
-        """The ``pm.Data`` that the outcome depends on, with a row for each observation, in the model's order."""
-        others = [rv for rv in self._model.basic_RVs if rv is not self._outcome]
-        above = set(ancestors(self._outcome.owner.inputs, blockers=others))
-        # The observed values give the outcome its shape.
-        above -= set(ancestors([self._model.rvs_to_values[self._outcome]]))
-        dims = self._model.named_vars_to_dims
-        own = (dims.get(self.name) or (None,))[0]
-        levels = {dim for rv in self._model.free_RVs for dim in dims.get(rv.name) or ()} - {own}
-
-        def is_of_levels(name: str) -> bool:
-            """Whether a pm.Data has a value for each level of a variable, such as a group."""
-            first = (dims.get(name) or (None,))[0]
-            return first is not None and (first in levels or (own is not None and first != own))
-
-        held = [self._model[name] for name in self._data_names if not is_of_levels(name)]
-        found = [data for data in held if data in above and isinstance(data, SharedVariable)]
-        return [data for data in found if data.type.ndim in (1, 2) and len(data_value(data)) == n]
-
-    def _read_tables(self, shared: Sequence[SharedVariable]) -> tuple[list[Table], list]:
-        tables: list[Table] = []
-        names: list = []
-        for data in shared:
-            values, name = data_value(data), str(data.name)
-            width = 1 if values.ndim == 1 else values.shape[1]
-            own: list = [name]
-            if values.ndim == 2:
-                dims = self._model.named_vars_to_dims.get(name) or (None, None)
-                coords = self._model.coords.get(dims[1])
-                plain = list(range(width)) if len(shared) == 1 else [f"{name}[{k}]" for k in range(width)]
-                own = plain if coords is None else [str(one) for one in coords]
-            tables.append(Table(name, values.dtype, tuple(range(len(names), len(names) + width)), values.ndim))
-            names += own
-        if len(set(names)) < len(names):
-            raise ValueError(f"the columns of the model's pm.Data must have different names; they are {names}")
-        return tables, names
 
     @property
     @override
@@ -183,8 +133,8 @@ class Process(FreeVariables, Model):
     def _set_data(self, X, y, y_sd):
         if y_sd is not None and np.any(y_sd):
             raise ValueError("error bars are for GP models: make them a pm.Data of the model, and a column of x")
-        self.check_levels(X)
-        if self._outcome.type.dtype[:3] in ("int", "uin", "boo") and not np.array_equal(y, np.round(y)):
+        check_levels(self, X)
+        if self.outcome.type.dtype[:3] in ("int", "uin", "boo") and not np.array_equal(y, np.round(y)):
             raise ValueError(f"{self.name!r} is a whole number; got {y[y != np.round(y)][0]:g}")
         if (impossible := self.impossible(Data(X, y))).size:
             k = impossible[0]
@@ -197,7 +147,7 @@ class Process(FreeVariables, Model):
 
     def impossible(self, data: Data) -> np.ndarray:
         """Rows of data that have no density under any draw from the prior; none where the prior has no draws."""
-        if self.improper or not len(data.y) or self._outcome.type.ndim != 1 or self._outcome.owner.op.ndim_supp:
+        if self.improper or not len(data.y) or self.outcome.type.ndim != 1 or self.outcome.owner.op.ndim_supp:
             return np.empty(0, int)
         log = self.log_densities(self._prior_draws, data.y[None, None], data.X)[0]
         return np.flatnonzero(~np.isfinite(log).any(0))
@@ -210,7 +160,7 @@ class Process(FreeVariables, Model):
     def read_tables(self, X: np.ndarray) -> list[np.ndarray]:
         """The values of each ``pm.Data`` of inputs at points X (m, D)."""
         tables = []
-        for name, dtype, columns, ndim in self._tables:
+        for name, dtype, columns, ndim in self.tables:
             values = X[:, columns].astype(dtype)
             if dtype.kind in "biu" and not np.array_equal(values, X[:, columns]):
                 raise ValueError(
@@ -219,8 +169,8 @@ class Process(FreeVariables, Model):
                 )
             if (
                 dtype.kind in "biu"
-                and len(self._first)
-                and values.min(initial=0) < min(self._first[:, columns].min(), 0)
+                and len(self.first_rows)
+                and values.min(initial=0) < min(self.first_rows[:, columns].min(), 0)
             ):
                 raise ValueError(f"{name} = {values.min()} is negative, unlike the whole numbers of the model")
             tables.append(values[:, 0] if ndim == 1 else values)
@@ -240,7 +190,7 @@ class Process(FreeVariables, Model):
         return pool
 
     def _columns(self, name: Any, values: Any) -> list[tuple[Any, Any]]:
-        found = [table for table in self._tables if table.name == name and table.ndim == 2]
+        found = [table for table in self.tables if table.name == name and table.ndim == 2]
         if not found or np.ndim(values) < 2:
             return [(name, values)]
         names = [self.inputs[column] for column in found[0].columns]
@@ -255,96 +205,21 @@ class Process(FreeVariables, Model):
 
     @override
     def check_replaceable(self):
-        if self.name.endswith("_observed") and self.name.removesuffix("_observed") in self._model.named_vars:
-            raise ValueError(
-                f"{self.name.removesuffix('_observed')!r} has missing values, which PyMC imputes: leave such rows out"
-            )
-        if not self.inputs:
-            raise ValueError(
-                f"the outcome {self.name!r} does not depend on any pm.Data with a value for each observation: use "
-                "x = pm.Data('x', x) in the model for what you can choose (pm.gp.Latent has no values at new rows: use "
-                "pm.gp.HSGP)"
-            )
-        if self._outcome.owner.op.ndim_supp:
-            raise ValueError(
-                f"{self.name!r} has the distribution {self.distribution}, whose entries depend on each other. A "
-                "pm.gp.Marginal is for pma.from_marginal(gp, name); of other models write each outcome as one number"
-            )
-        if self._outcome.type.ndim != 1:
-            raise ValueError(
-                f"{self.name!r} has {self._outcome.type.ndim} dimensions: what is measured next must be one number at "
-                "each row. A fit of the model works"
-            )
-        shared = set(self.graphs.shared)
-        if used := [p.name for p in self._model.potentials if shared & set(ancestors([p]))]:
-            raise ValueError(
-                f"the potential {', '.join(used)} depends on the inputs, so that new rows would change it: make it the "
-                "log density of an observed pm.CustomDist"
-            )
+        check_replaceable(self)
 
     def check_rows(self, X: np.ndarray) -> None:
         """Refuse outcomes that have no distribution at new rows, or one that depends on other rows; X (m, D)."""
-        self.check_replaceable()
-        self.read_tables(X)
-        Z = 0.3 * np.random.default_rng(0).normal(size=(_PROBES, self.n_parameters))
-        some = X[np.unique(np.linspace(0, len(X) - 1, _PROBED).astype(int))]
-        # The model's own rows show whether others matter, also for a single candidate.
-        own = self._first[: _PROBED // 2]
-        remedy = (
-            "Use pm.gp.Marginal or pm.gp.HSGP in place of one latent value for each observation, the previous value as "
-            "a pm.Data in place of pm.AR, and fixed numbers in place of the mean and sd of the inputs"
-        )
-        is_sound, errors = False, (AssertionError, IndexError, NotImplementedError, TypeError, ValueError)
-        with np.errstate(all="ignore"):
-            try:
-                if len(own):
-                    self.log_densities(Z, self.draw(Z, own)[:, None], own)
-                    is_sound = len(own) < len(self._first)
-                self.draw(Z, X)
-                rows = np.concatenate([some, own])
-                drawn = self.draw(Z, rows)
-                together = self.log_densities(Z, drawn[:, None], rows)
-                alone = [self.log_densities(Z, drawn[:, None, [k]], rows[[k]]) for k in range(len(rows))]
-            except errors as error:
-                self._raise_unknown_level(X, error)
-                text = f"{self.name!r} has no distribution at new rows. {remedy} ({error})"
-                if is_sound:
-                    text = f"at some candidates {self.name!r} has no distribution ({error}): leave these rows out"
-                raise ValueError(text) from error
-        if not np.allclose(together, np.concatenate(alone, axis=2), rtol=1e-8, atol=1e-10, equal_nan=True):
-            raise ValueError(f"the distribution of {self.name!r} at one row depends on other rows. {remedy}")
-
-    def check_levels(self, X: np.ndarray) -> None:
-        """Raise a ValueError for rows whose whole numbers are no levels of the model."""
-        self.read_tables(X)
-        if not self.whole_inputs:
-            return
-        try:
-            self.draw(np.zeros((_PROBES, self.n_parameters)), X)
-        except IndexError as error:
-            self._raise_unknown_level(X, error)
-
-    def _raise_unknown_level(self, X: np.ndarray, error: Exception) -> None:
-        """Say which column has numbers that the model does not know."""
-        if not isinstance(error, IndexError):
-            return
-        for name, dtype, columns, _ in self._tables:
-            for k in columns if dtype.kind in "biu" else ():
-                if X[:, k].max(initial=0) > self._first[:, k].max(initial=-1):
-                    raise ValueError(
-                        f"{name} = {X[:, k].max():g} is a level that the model does not have: give the variables of "
-                        "the levels a dim with all of them"
-                    ) from error
+        check_rows(self, X)
 
     @property
     def table_names(self) -> list[str]:
         """Names of the ``pm.Data`` of inputs."""
-        return [table.name for table in self._tables]
+        return [table.name for table in self.tables]
 
     @property
     def needed(self) -> list[str]:
         """The free variables that the outcome depends on, given these."""
-        above = set(ancestors(self._outcome.owner.inputs, blockers=self._model.free_RVs))
+        above = set(ancestors(self.outcome.owner.inputs, blockers=self._model.free_RVs))
         return [rv.name for rv in self._model.free_RVs if rv in above]
 
     @property
@@ -375,7 +250,7 @@ class Process(FreeVariables, Model):
     @property
     def whole_inputs(self) -> list:
         """Inputs that are whole numbers, such as the index of a group."""
-        return [self.inputs[k] for table in self._tables if table.dtype.kind in "biu" for k in table.columns]
+        return [self.inputs[k] for table in self.tables if table.dtype.kind in "biu" for k in table.columns]
 
     def check_targets(self, names: Sequence[str]) -> None:
         """Raise a ValueError unless all names are variables of the model without a value for each observation."""
@@ -408,7 +283,7 @@ class Process(FreeVariables, Model):
 
     def log_densities(self, Z: np.ndarray, Y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, 1, m) under each particle Z (S, P) at each row of X (m, D)."""
-        Y = np.asarray(Y).astype(self.graphs.value.type.dtype)
+        Y = self.graphs.as_outcome(np.asarray(Y))
         with np.errstate(all="ignore"):
             found = self.graphs.rows(Z, Y, *self.read_tables(X))
         if found.ndim == 3:
@@ -421,35 +296,3 @@ def _with_data(model: pm.Model, name: str, data_names: Sequence[str], data: Data
     process = Process(model, name, data_names=data_names)
     process._data = data
     return process
-
-
-def _observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
-    """A copy of a model that observes an outcome, and the outcome's name."""
-    observed, free = ([rv.name for rv in rvs] for rvs in (model.observed_RVs, model.free_RVs))
-    if name is None:
-        if not observed:
-            raise ValueError(
-                "the model observes nothing: pass the name of the variable that will be measured, observed=..."
-            )
-        name = observed[0]
-    if name not in (*observed, *free):
-        known = ", ".join([*observed, *free])
-        raise ValueError(f"observed must be a random variable of the model, one of {known}; got {name!r}")
-    # Starting values of the user's would keep PyMC from copying.
-    light = object.__new__(pm.Model)
-    light.__dict__.update(vars(model))
-    light.rvs_to_initial_values = dict.fromkeys(model.rvs_to_initial_values)
-    with warnings.catch_warnings():
-        # Nobody goes on with the GP objects of the copy.
-        warnings.filterwarnings("ignore", "Detected variables likely created by GP objects", UserWarning)
-        if name in observed:
-            made = clone_model(light)
-        else:
-            # Placeholders: the run starts without outcomes.
-            shape = tuple(int(size) for size in model[name].shape.eval())
-            made = pm.observe(light, {name: np.zeros(shape, dtype=model[name].dtype)})
-    # A copy has its variables in another order.
-    order = {variable.name: k for k, variable in enumerate([*model.free_RVs, *model.deterministics])}
-    for variables in (made.free_RVs, made.deterministics):
-        variables.sort(key=lambda variable: order[variable.name])
-    return made, name

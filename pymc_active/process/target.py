@@ -40,8 +40,8 @@ class Tempered:
     def _evaluate(self, z: np.ndarray) -> list[np.ndarray]:
         # Annealing asks for prior and likelihood at the same particles.
         if self._last is None or self._last[0] is not z:
-            y = self.y.astype(self.graphs.value.type.dtype)
-            blocks = np.array_split(z, len(z) * max(len(y), 1) // _BLOCK + 1)
+            y = self.graphs.as_outcome(self.y)
+            blocks = np.array_split(z, len(z) * max(len(self.y), 1) // _BLOCK + 1)
             with np.errstate(all="ignore"):
                 found = [self.graphs.densities(block, y, *self.tables) for block in blocks]
             prior, slope, likelihood, gradient = (np.concatenate(parts) for parts in zip(*found, strict=True))
