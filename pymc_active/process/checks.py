@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from pytensor.graph.traversal import ancestors
-
-if TYPE_CHECKING:
-    from pymc_active.process.process import Process
 
 # Rows and draws that show whether the outcome at one row depends on the others.
 _PROBED, _PROBES = 4, 3
 
 
-def check_replaceable(process: Process) -> None:
+def check_replaceable(process: Any) -> None:
     """Refuse models whose data cannot be replaced, since nothing can be chosen, or not one number at each row."""
     if process.name.endswith("_observed") and process.name.removesuffix("_observed") in process.model.named_vars:
         raise ValueError(
@@ -44,7 +41,7 @@ def check_replaceable(process: Process) -> None:
         )
 
 
-def check_rows(process: Process, X: np.ndarray) -> None:
+def check_rows(process: Any, X: np.ndarray) -> None:
     """Refuse outcomes that have no distribution at new rows, or one that depends on other rows; X (m, D)."""
     check_replaceable(process)
     process.read_tables(X)
@@ -77,7 +74,7 @@ def check_rows(process: Process, X: np.ndarray) -> None:
         raise ValueError(f"the distribution of {process.name!r} at one row depends on other rows. {remedy}")
 
 
-def check_levels(process: Process, X: np.ndarray) -> None:
+def check_levels(process: Any, X: np.ndarray) -> None:
     """Raise a ValueError for rows whose whole numbers are no levels of the model."""
     process.read_tables(X)
     if not process.whole_inputs:
@@ -88,7 +85,7 @@ def check_levels(process: Process, X: np.ndarray) -> None:
         _raise_unknown_level(process, X, error)
 
 
-def _raise_unknown_level(process: Process, X: np.ndarray, error: Exception) -> None:
+def _raise_unknown_level(process: Any, X: np.ndarray, error: Exception) -> None:
     """Say which column has numbers that the model does not know."""
     if not isinstance(error, IndexError):
         return
