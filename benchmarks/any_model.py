@@ -18,8 +18,8 @@ both possible, and picks of counts were judged anew by the bounded reference bel
   positive. Of two rival models: the negative log probability of the true one, and the log sd of its indicator.
 
 The first ask compiles and fits (wall seconds, median of the runs); CPU seconds of later ones include the update of the
-fit. The epidemic, a scan of 100 days, comes last, since an ask takes most of a minute. Peers for such models
-(optbayesexpt, ADOpy, questplus, Pyro's nested estimator) could not be installed, so none is shown.
+fit. The epidemic is a scan of 100 days. Peers for such models (optbayesexpt, ADOpy, questplus, Pyro's nested estimator)
+could not be installed, so none is shown.
 """
 
 import time
