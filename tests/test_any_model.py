@@ -425,6 +425,34 @@ def test_several_models_are_told_apart():
     assert float(bams(dict(learner.fit), np.array([3.0])).max()) >= 0
 
 
+def test_one_of_several_models_may_leave_out_an_input(tmp_path):
+    rng, x = np.random.default_rng(0), np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+
+    def written(*names):
+        with pm.Model() as model:
+            mean = pm.Normal("level")
+            for name in names:
+                mean = mean + pm.Normal(f"effect of {name}") * pm.Data(name, x[:, "ab".index(name)])
+            pm.Normal("y", mean, 0.2, observed=x[:, 0] + 0.1 * np.arange(3))
+        return model
+
+    models = {"nothing": written(), "a": written("a"), "both": written("a", "b")}
+    pool = pd.DataFrame(rng.uniform(-2, 2, (30, 2)), columns=["b", "a"])
+    learner = pma.Learner(models, "model", pool=pool, random_seed=0)
+    assert learner.gpm.inputs == ["a", "b"]
+    for _ in range(4):
+        asked = learner.ask(progressbar=False)
+        learner.tell(asked, asked.a)
+    assert learner.recommend() == "a"
+    assert learner.fit.probability.sel(model="nothing") < 0.01
+    learner.save(tmp_path / "run.nc", model=True)
+    again = pma.Learner.load(tmp_path / "run.nc", allow_pickle=True)
+    given = pma.Learner.load(tmp_path / "run.nc", model=models)
+    expected = learner.ask(progressbar=False)
+    for one in (again, given):
+        assert_array_equal(one.ask(progressbar=False), expected)
+
+
 def test_a_file_continues_with_the_same_questions(tmp_path):
     learner = pma.Learner(line(), "parameters", pool={"x": POOL}, targets=["slope"], random_seed=3)
     learner.tell(learner.ask(progressbar=False), 2.0)

@@ -226,6 +226,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     if len(named) < 2:
         raise ValueError(f"a learner of several models needs at least two; got {len(named)}")
     check_labels(list(named))
+    named = spanned(named)
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
         _check_model(gpm)
@@ -236,12 +237,24 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
                 f"{label!r} has an improper prior of {', '.join(gpm.improper)}, so it has no evidence to compare: give "
                 "it a proper one"
             )
-        if gpm.inputs != first.inputs and isinstance(gpm, Process):
-            raise ValueError(
-                f"models must have the same pm.Data, but {first_label!r} has {first.inputs} and {label!r} {gpm.inputs}"
-            )
     check_distinct(named)
     return named
+
+
+def spanned(models: dict[Any, Any]) -> dict[Any, Any]:
+    """Models that are no GPs with the inputs of all of them: one may leave out what another depends on."""
+    are_alike = len({tuple(getattr(model, "inputs", ())) for model in models.values()}) < 2
+    if are_alike or not all(isinstance(model, Process) for model in models.values()):
+        return models
+    columns: dict[Any, np.ndarray] = {}
+    for label, model in models.items():
+        for name, column in zip(model.inputs, model.first_rows.T, strict=True):
+            if not np.array_equal(columns.setdefault(name, column), column):
+                raise ValueError(f"models must hold the same data, but {name} of {label!r} differs")
+    if len({len(model.first_rows) for model in models.values()}) > 1 or not columns:
+        return models
+    X = np.stack(list(columns.values()), axis=1)
+    return {label: model.spanning(list(columns), X) for label, model in models.items()}
 
 
 def default_label(gpm: GPModel) -> str:

@@ -21,7 +21,7 @@ from pymc_active.learner.candidates import Box, Choice, Pool, rows_taken
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
-from pymc_active.learner.models_followed import ONLY, FollowedModels
+from pymc_active.learner.models_followed import ONLY, FollowedModels, spanned
 from pymc_active.learner.run import Run, new_run
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
@@ -153,6 +153,8 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         gpm = _function(memory["has_function"], model)
     else:
         own = _own_models(document["models"], model)
+        outcomes = {read_label(one["label"]): one.get("outcome") for one in document["models"]}
+        own = spanned({k: Process(one, outcomes[k]) if isinstance(one, pm.Model) else one for k, one in own.items()})
         models = _models(document["models"], own, data)
         gpm = models if memory["is_several"] else models[ONLY]
     pool, bounds = _candidates(groups, document["table"], pool)
@@ -300,8 +302,6 @@ def _check_densities(found: np.ndarray, stored: xr.Dataset, label: Any) -> None:
 
 def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> Any:
     """The user's model with the data of the file; its parameters must be those of the saved model."""
-    if isinstance(gpm, pm.Model):
-        gpm = Process(gpm, saved["outcome"])
     if not isinstance(gpm, GPModel | Process):
         raise TypeError(f"model must be a GPModel or a pm.Model; got {type(gpm).__name__}")
     shapes = _shapes(gpm)

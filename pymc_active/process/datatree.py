@@ -42,7 +42,7 @@ def groups_of_process(
         drawn = process.draw(thetas[rows[0]], X, is_common=False)
         groups["posterior_predictive"] = in_chains(process, {process.name: drawn}, whole, n)
         groups["observed_data"] = to_dataset(process, {process.name: data.y}, [], n)
-    groups["constant_data"] = to_dataset(process, dict(zip(process.table_names, tables, strict=True)), [], n)
+    groups["constant_data"] = to_dataset(process, dict(zip(process.table_names, tables, strict=False)), [], n)
     if not process.improper:
         prior = process.unconstrain(process.draw_prior(_PRIOR, seed))
         whole = np.arange(_PRIOR)[None]

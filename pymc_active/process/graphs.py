@@ -57,10 +57,12 @@ class ModelGraphs:
         self.y = self._y()
         self._each: Callable | None = None
         self.tables = [pt.tensor(s.name, dtype=s.type.dtype, shape=(None,) * s.type.ndim) for s in self.shared]
+        # An outcome that depends on no input has as many rows as this one.
+        self.tables += [] if self.shared else [pt.vector("rows", dtype="float64")]
 
     def _of_z(self, outputs: list, *, with_tables: bool = True) -> list:
         """Expressions of value variables as expressions of z, by default with the tables in place of the data."""
-        tables = dict(zip(self.shared, self.tables, strict=True)) if with_tables else {}
+        tables = dict(zip(self.shared, self.tables, strict=False)) if with_tables else {}
         return clone_replace(outputs, {**self.parts, **tables}, rebuild_strict=False)
 
     def _rows(self, outputs: list) -> list:

@@ -89,7 +89,7 @@ class Process(FreeVariables, Model):
 
     def __reduce__(self):
         # What is compiled is compiled again.
-        return _with_data, (self._model, self.name, self._data_names, self._data)
+        return _made_again, (self._model, self.name, self._data_names, self.inputs, self.first_rows, self._data)
 
     def __deepcopy__(self, memo: Any) -> Process:
         # Everything compiled is shared, and nothing changes it.
@@ -159,7 +159,7 @@ class Process(FreeVariables, Model):
 
     def read_tables(self, X: np.ndarray) -> list[np.ndarray]:
         """The values of each ``pm.Data`` of inputs at points X (m, D)."""
-        tables = []
+        tables = [] if self.tables else [np.zeros(len(X))]
         for name, dtype, columns, ndim in self.tables:
             values = X[:, columns].astype(dtype)
             if dtype.kind in "biu" and not np.array_equal(values, X[:, columns]):
@@ -175,6 +175,14 @@ class Process(FreeVariables, Model):
                 raise ValueError(f"{name} = {values.min()} is negative, unlike the whole numbers of the model")
             tables.append(values[:, 0] if ndim == 1 else values)
         return tables
+
+    def spanning(self, inputs: list, X: np.ndarray) -> Process:
+        """The same model with more inputs, which tell it nothing; X (n, D) are the rows that it was written with."""
+        other = copy(self)
+        where = {name: k for k, name in enumerate(inputs)}
+        other.tables = [t._replace(columns=tuple(where[self.inputs[k]] for k in t.columns)) for t in self.tables]
+        other.inputs, other.first_rows, other._data = inputs, X, Data(X[: len(self.y)], self.y)
+        return other
 
     def read_pool(self, pool: Any) -> Any:
         """Candidates as an array (m, D) or a data frame, from these, a vector, or a dict by name of ``pm.Data``."""
@@ -292,7 +300,11 @@ class Process(FreeVariables, Model):
         return found[..., None] if found.ndim < 3 else found.reshape(*found.shape[:3], -1).sum(3)
 
 
-def _with_data(model: pm.Model, name: str, data_names: Sequence[str], data: Data) -> Process:
+def _made_again(
+    model: pm.Model, name: str, data_names: Sequence[str], inputs: list, first_rows: np.ndarray, data: Data
+) -> Process:
     process = Process(model, name, data_names=data_names)
+    if process.inputs != inputs:
+        process = process.spanning(inputs, first_rows)
     process._data = data
     return process
