@@ -28,8 +28,8 @@ _SHARE, _TOO_FEW, _LARGEST_FACTOR = 0.85, 0.65, 5.0
 _LEAPFROG, _LENGTH, _ACCEPTANCE, _JITTER = 8, 1.6, 0.8, 0.3
 # Standard errors that are taken off what a trajectory adds to the mean log density.
 _SURE = 3.0
-# Trajectories at the end, without additional noise.
-_LAST_MOVES = 2
+# Trajectories at each level, and at the end, without additional noise.
+_MOVES = 1, 2
 # Levels after which annealing gives up; K + noise is then numerically singular nearly everywhere.
 MOST_LEVELS = 500
 
@@ -162,9 +162,16 @@ def effective(log_weights: np.ndarray) -> float:
 
 
 def anneal(
-    posterior: Path, start: np.ndarray, rng: np.random.Generator, advance: Callable[..., None] = lambda *args: None
+    posterior: Path,
+    start: np.ndarray,
+    rng: np.random.Generator,
+    advance: Callable[..., None] = lambda *args: None,
+    moves: tuple[int, int] = _MOVES,
 ) -> Annealed:
-    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere."""
+    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere.
+
+    ``moves`` are trajectories at each level, and at the end.
+    """
     S = len(start)
     noise, mover = _FIRST * posterior.noise_unit**2, Mover(posterior, rng)
     particles = Particles.at(posterior, start, noise)
@@ -183,7 +190,7 @@ def anneal(
         log_evidence += total - np.log(S)
         weights = np.exp(weights - total)
         particles = particles.take(systematic(weights, S, rng))
-        for _ in range(1 if noise else _LAST_MOVES):
+        for _ in range(moves[0] if noise else moves[1]):
             particles = mover.move(particles, noise)
             lag = max(lag, mover.rise)
         accepted.append(mover.acceptance)

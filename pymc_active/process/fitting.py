@@ -25,6 +25,9 @@ METHODS = ("auto", "anneal", "nuts")
 _MANY_PARAMETERS = 200
 # Error of the log evidence (nats) from which on so many times as many particles are annealed: as for GPs, and a guess.
 _UNSURE, _MORE = 0.5, 4
+# Trajectories at each level, and at the end: of a dose-response with six observations 90 % intervals of the noise held
+# 73 % with 2 at the end, 85 % with 20, 87 % with 40 (60 data sets).
+_MOVES = 1, 40
 # Times that as many draws of the prior as particles are made, until enough are within its constraints.
 _ROUNDS = 20
 # Chains of NUTS, draws of each and before them, and the acceptance to aim at: PyMC's own, but fewer draws, since few
@@ -85,7 +88,8 @@ def _annealed(
     process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool, reason: str, renew: Any
 ) -> ParticleFit:
     space = FullSpace(process.posterior())
-    return annealed(process, space, _prior_draws(process, n_particles, rng), rng, progressbar, reason, renew)
+    start = _prior_draws(process, n_particles, rng)
+    return annealed(process, space, start, rng, progressbar, reason, renew, moves=_MOVES)
 
 
 def _prior_draws(process: Process, n: int, rng: np.random.Generator) -> np.ndarray:
