@@ -209,6 +209,19 @@ def test_information_of_a_count_is_a_sum():
         assert_allclose(value, expected, atol=1e-3)
 
 
+def test_a_censored_outcome_is_no_count_where_all_draws_are_at_the_limit():
+    """Densities below the limit are no probabilities, though all that was drawn is one whole number."""
+    with pm.Model() as model:
+        plain = pm.Normal.dist(pm.Normal("slope", 3, 0.1) * pm.Data("x", np.array([1.0, 2.0])), 1.0)
+        pm.Censored("y", plain, lower=None, upper=4.0, observed=[3.0, 4.0])
+    fit = pma.fit(model, **QUIET)
+    members = Members.of(fit.ensemble, 256)
+    question, x = Information(members, AllParameters(members.weights)), np.array([[2.9]])
+    drawn = members.draw(x)
+    assert (drawn == 4).all()
+    assert_array_equal(question.at(x)[0], question._by_draws(drawn, x)[0])
+
+
 def test_a_draw_has_the_moments_of_its_distribution():
     with pm.Model() as model:
         x, share = pm.Data("x", X), pm.Beta("share", 2, 2)

@@ -16,7 +16,7 @@ class Evidence(Summarized):
 
     ``by`` is "smc" (annealed particles), "importance" (weighted or annealed draws around modes), "smc and importance"
     (both, mixed), "laplace" (a Gaussian at the modes, of unknown error: NaN), "exact" (no free parameters, error 0) or
-    "unknown" (both NaN).
+    "unknown" (both NaN), as by "nuts".
     """
 
     value: float

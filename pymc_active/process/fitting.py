@@ -52,14 +52,10 @@ def fit_process(
         raise ValueError(
             f"{', '.join(improper)}: an improper prior cannot be drawn from; give a proper one, or use NUTS"
         )
-    if method == "nuts" or improper or process.n_parameters > _MANY_PARAMETERS:
-        why = (
-            "as asked"
-            if method == "nuts"
-            else f"{improper[0]} has an improper prior"
-            if improper
-            else "many parameters"
-        )
+    if method == "nuts":
+        return _by_nuts(process, n_particles, rng, progressbar, "as asked", renew)
+    if improper or process.n_parameters > _MANY_PARAMETERS:
+        why = f"{improper[0]} has an improper prior" if improper else "many parameters"
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
     try:
         found = _annealed(process, n_particles, rng, progressbar, "particles annealed in the temperature", renew)

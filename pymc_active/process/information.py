@@ -138,8 +138,10 @@ class Information:
     def _at(self, X: np.ndarray, shift: int) -> tuple[np.ndarray, np.ndarray]:
         members, w = self.members, self.members.weights
         Y = members.draw(X, shift)
+        # A censored outcome may be whole in all draws, and is not a count.
+        is_count = self.pending is None and all(process.is_whole for process in members.processes)
         values, few = _possible(Y)
-        if self.pending is None and few.any():
+        if is_count and few.any():
             value, error = np.empty((2, len(X)))
             log = members.log_densities(values[:, few], X[few])
             probability = np.exp(members.log_mean(log))

@@ -64,7 +64,7 @@ class Process(FreeVariables, Model):
         self._model, self.name = observing(model, observed)
         # Of a copy they have another order.
         self._data_names = [data.name for data in model.data_vars] if data_names is None else list(data_names)
-        if discrete := [rv.name for rv in self._model.free_RVs if rv.dtype[:3] in ("int", "uin", "boo")]:
+        if discrete := [rv.name for rv in self._model.free_RVs if np.dtype(rv.dtype).kind in "biu"]:
             raise ValueError(
                 f"{', '.join(discrete)}: a free variable must be continuous. Sum over its values (marginalise it), as "
                 "pm.Mixture and pm.ZeroInflatedPoisson do"
@@ -74,8 +74,7 @@ class Process(FreeVariables, Model):
             raise ValueError(f"{self.name!r} is a {self.distribution}, of a part of the data: leave out total_size=")
         if not self._model.free_RVs:
             raise ValueError("the model has no free variables, so there is nothing to learn")
-        y = np.asarray(data_value(self._model.rvs_to_values[self.outcome]))
-        y = np.atleast_1d(y)
+        y = np.atleast_1d(data_value(self._model.rvs_to_values[self.outcome]))
         shared = rows_of_data(self._model, self.outcome, self._data_names, len(y))
         self.first_rows = np.empty((0, 0))
         self.tables, self.inputs = tables_of(self._model, shared)
@@ -121,6 +120,11 @@ class Process(FreeVariables, Model):
         return (getattr(op, "_print_name", None) or [type(op).__name__.removesuffix("RV")])[0]
 
     @property
+    def is_whole(self) -> bool:
+        """Whether outcomes are whole numbers."""
+        return np.dtype(self.outcome.type.dtype).kind in "biu"
+
+    @property
     @override
     def data(self):
         return self._data
@@ -134,7 +138,7 @@ class Process(FreeVariables, Model):
         if y_sd is not None and np.any(y_sd):
             raise ValueError("error bars are for GP models: make them a pm.Data of the model, and a column of x")
         check_levels(self, X)
-        if self.outcome.type.dtype[:3] in ("int", "uin", "boo") and not np.array_equal(y, np.round(y)):
+        if self.is_whole and not np.array_equal(y, np.round(y)):
             raise ValueError(f"{self.name!r} is a whole number; got {y[y != np.round(y)][0]:g}")
         if (impossible := self.impossible(Data(X, y))).size:
             k = impossible[0]
