@@ -151,7 +151,7 @@ if "--child" not in sys.argv:
 def truth(data: dict, seed: int, draws: int) -> np.ndarray:
     """True utility of each candidate."""
     import pymc_active as pma
-    from pymc_active.information.outcome_divergences import normal
+    from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy
     from pymc_active.models.traces import trace_thetas
     from pymc_active.predictions.moments import draw_moments
 
@@ -160,7 +160,8 @@ def truth(data: dict, seed: int, draws: int) -> np.ndarray:
     thetas = trace_thetas(gpm, pma.sample(gpm, random_seed=seed, progressbar=False, **how))
     thin = thetas[np.linspace(0, len(thetas) - 1, N_TRUE).astype(int)]
     means, variances, noises = draw_moments(gpm.posterior(), thin, data["pool"])
-    return normal(means, np.sqrt(variances + noises)).kl.mean(0)
+    variances = variances + noises
+    return mixture_entropy(means, variances, np.full(len(thin), 1 / len(thin))) - gaussian_entropy(variances).mean(0)
 
 
 def record(row: str, method: str, seed: int, n_pool: int = N_POOL, draws: int = 1000) -> dict | None:

@@ -1,6 +1,7 @@
 """Imports of the package only go down, wherever they stand: at the top of a file, in a function, or for types alone."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -115,6 +116,21 @@ def test_imports_only_go_down(room):
 def test_no_files_import_each_other_in_a_circle():
     graph = {module: {other for _, other in imported_by(module)} - {module} for module in MODULES}
     TopologicalSorter(graph).prepare()  # raises a CycleError that names the files
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "tests", "tools"])
+def test_what_runs_seldom_imports_what_there_is(folder):
+    """Benchmarks import inside functions, which nothing else notices."""
+    missing = [
+        f"{path}:{node.lineno} imports {alias.name} from {node.module}"
+        for path in sorted((PACKAGE.parent / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pymc_active"
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in MODULES
+        and not (node.module in MODULES and hasattr(importlib.import_module(node.module), alias.name))
+    ]
+    assert not missing
 
 
 def test_every_room_keeps_its_budget():

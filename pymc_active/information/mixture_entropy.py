@@ -67,10 +67,10 @@ def gauss_legendre(owner: np.ndarray, a: np.ndarray, b: np.ndarray) -> Quadratur
     return Quadrature(y.ravel(), (half * _WEIGHTS).ravel(), np.repeat(owner, N_NODES))
 
 
-def halves(owner: np.ndarray, a: np.ndarray, b: np.ndarray, longest: Longest, whole: bool = False) -> list[np.ndarray]:
+def halves(owner: np.ndarray, a: np.ndarray, b: np.ndarray, longest: Longest) -> list[np.ndarray]:
     """Split owners' intervals [a, b) until none is longer than ``longest(owner, a, b)``; drop those with a limit of 0.
 
-    With ``whole``, they are only split at whole numbers. Returns owners, lower and upper ends.
+    Returns owners, lower and upper ends.
     """
     found = []
     while len(owner):
@@ -84,9 +84,7 @@ def halves(owner: np.ndarray, a: np.ndarray, b: np.ndarray, longest: Longest, wh
         parts = np.clip(np.ceil(width / allowed), 2, _LARGEST_SPLIT).astype(int)
         index = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
         owner, a, width, parts = (np.repeat(values, parts) for values in (owner, a, width, parts))
-        edges = [index * width / parts, (index + 1) * width / parts]
-        low, high = (np.floor(edge) for edge in edges) if whole else edges
-        a, b = a + low, a + high
+        a, b = a + index * width / parts, a + (index + 1) * width / parts
     return [np.concatenate(part) for part in zip(*found, strict=True)]
 
 
