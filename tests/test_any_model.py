@@ -305,6 +305,22 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     assert len(bald(fit, POOL)) == 13
 
 
+@pytest.mark.parametrize("initval", [0.0, 1.0])
+def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval):
+    with pm.Model() as model:
+        slopes = pm.Normal("slopes", shape=3, initval=np.full(3, initval))
+        possible = pt.switch(pt.max(abs(slopes)) < 0.02, -0.5 * pt.sum((slopes / 0.003) ** 2), -np.inf)
+        pm.Potential("possible", possible)
+        pm.Normal("y", slopes[0] * pm.Data("x", X), NOISE, observed=Y)
+    if initval:
+        with pytest.raises(ValueError, match="neither draws from the prior nor the initial point"):
+            pma.fit(model, **QUIET)
+        return
+    with pytest.warns(pma.DoubtfulFitWarning, match="no draw from the prior has a likelihood: NUTS replaced it"):
+        fit = pma.fit(model, **QUIET)
+    assert_allclose(fit.ensemble.thetas[:, 1].std(), 0.003, rtol=0.3)
+
+
 def test_data_far_out_in_the_prior_are_followed_or_left_to_nuts():
     """Particles that gave up on the way all agreed, and no diagnostic told."""
     y = 298 + 0.05 * np.random.default_rng(1).normal(size=15)

@@ -155,6 +155,16 @@ def test_clipping_calls_python_for_no_number_of_an_array(limits):
     assert_array_equal(function(x_test), clipped.eval({x: x_test}, mode="FAST_COMPILE"))
 
 
+def test_logarithms_of_probabilities_call_python_for_no_number_of_an_array():
+    x, x_test = pt.vector(), -np.array([0.0, 1e-300, 1e-10, 0.5, 0.7, 1.0, 50.0, 800.0])
+    terms = [pt.softplus(x), pt.softplus(-x), pt.log1mexp(x)]
+    function = pytensor.function([x], terms, mode=vm_mode())
+    assert not [node for node in function.maker.fgraph.apply_nodes if node.op in (pt.softplus, pt.log1mexp)]
+    with np.errstate(divide="ignore"):
+        found, expected = function(x_test), [term.eval({x: x_test}, mode="FAST_COMPILE") for term in terms]
+    assert_allclose(found, expected, rtol=1e-14)
+
+
 def test_far_from_zero_distances_do_not_cancel():
     """PyMC's own lose nine digits here."""
     far = np.array([[2.0e4, 1.0], [2.0e4 + 1e-3, 1.0]])

@@ -149,8 +149,10 @@ def _counting(advance: Callable[..., None]) -> Callable[..., None]:
 
 
 def warn_if_doubtful(fit: Fit) -> bool:
-    """One warning with everything that is doubtful about a fit; whether there was one."""
-    doubts = fit.diagnostics["warnings"]
-    if doubts:
+    """One warning with everything that is doubtful about a fit, or why NUTS made it; whether there was one."""
+    d = fit.diagnostics
+    if doubts := d["warnings"]:
         warn_user("the fit is doubtful: " + "; ".join(doubts), DoubtfulFitWarning)
-    return bool(doubts)
+    elif is_replaced := d.get("is_replaced", False):
+        warn_user(f"{d['reason']}: NUTS replaced it, which leaves the evidence unknown", DoubtfulFitWarning)
+    return bool(doubts) or is_replaced

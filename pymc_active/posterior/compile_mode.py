@@ -11,6 +11,7 @@ from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.vm import VMLinker
 from pytensor.scalar import Add, Clip, Mul
+from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 
 # Terms of one sum or product in compiled graphs, at most.
@@ -36,13 +37,22 @@ def _split_long(fgraph, node):
 
 
 @node_rewriter([Elemwise])
-def _clip_arrays(fgraph, node):
-    """Clip by NumPy's functions; PyTensor's own calls Python for each number, and PyMC clips every distance."""
-    if isinstance(node.op.scalar_op, Clip):
-        x, *limits = node.inputs
-        if all(isinstance(limit, Constant) for limit in limits) and np.all(limits[0].data <= limits[1].data):
-            return [pt.minimum(pt.maximum(x, limits[0]), limits[1]).astype(node.outputs[0].type.dtype)]
-    return None
+def _of_arrays(fgraph, node):
+    """Operations that call Python for each number, in terms of NumPy's functions; PyMC clips every distance."""
+    x, *limits = node.inputs
+    match node.op.scalar_op:
+        case Clip() if all(isinstance(limit, Constant) for limit in limits) and np.all(
+            limits[0].data <= limits[1].data
+        ):
+            found = pt.minimum(pt.maximum(x, limits[0]), limits[1])
+        case Softplus():
+            found = pt.maximum(x, 0) + pt.log1p(pt.exp(-abs(x)))
+        case Log1mexp():
+            # Neither the logarithm nor the difference cancels on its side of -log 2.
+            found = pt.switch(x < -np.log(2), pt.log1p(-pt.exp(x)), pt.log(-pt.expm1(x)))
+        case _:
+            return None
+    return [found.astype(node.outputs[0].type.dtype)]
 
 
 def may_round() -> bool | None:
@@ -55,4 +65,4 @@ def vm_mode(n_operations: int = 0) -> Mode:
     rewrites = _REWRITES.excluding("canonicalize") if n_operations > _LARGE else _REWRITES
     mode = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer=rewrites)
     # Last, so that no rewrite merges the terms again.
-    return mode.register((in2out(_split_long), 100), (in2out(_clip_arrays), 101))
+    return mode.register((in2out(_split_long), 100), (in2out(_of_arrays), 101))

@@ -17,7 +17,6 @@ from pymc_active.process.fitting import METHODS, fit_process
 from pymc_active.process.process import Process
 from pymc_active.support.arguments import check_executor, kind_of
 from pymc_active.support.options import count
-from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 
 def fit(
@@ -114,8 +113,5 @@ def fit(
         process.n_particles(len(process.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
     )
     found = fit_process(process, number, np.random.default_rng(random_seed), progressbar, method=method)
-    if not warn_if_doubtful(found) and found.diagnostics["reason"].startswith("annealing"):
-        warn_user(
-            f"{found.diagnostics['reason']}: NUTS replaced it, which leaves the evidence unknown", DoubtfulFitWarning
-        )
+    warn_if_doubtful(found)
     return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.exceptions import SamplingError
 from pytensor.graph.replace import graph_replace
 
 import pymc_active.process.datatree  # noqa: F401  registers the groups of a DataTree
@@ -52,10 +53,9 @@ def fit_process(
         raise ValueError(
             f"{', '.join(improper)}: an improper prior cannot be drawn from; give a proper one, or use NUTS"
         )
-    if method == "nuts":
-        return _by_nuts(process, n_particles, rng, progressbar, "as asked", renew)
-    if improper or process.n_parameters > _MANY_PARAMETERS:
+    if method == "nuts" or improper or process.n_parameters > _MANY_PARAMETERS:
         why = f"{improper[0]} has an improper prior" if improper else "many parameters"
+        why = "as asked" if method == "nuts" else why
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
     try:
         found = _annealed(process, n_particles, rng, progressbar, "particles annealed in the temperature", renew)
@@ -69,11 +69,13 @@ def fit_process(
     except NoFiniteStartError:
         if method == "anneal":
             raise
-        return _by_nuts(process, n_particles, rng, progressbar, "no draw from the prior has a likelihood", renew)
+        why = "annealing cannot start, since no draw from the prior has a likelihood"
+        return _by_nuts(process, n_particles, rng, progressbar, why, renew, is_replaced=True)
     if method == "anneal" or not found.diagnostics["warnings"]:
         return found
     doubts = "; ".join(text.partition(" (")[0] for text in found.diagnostics["warnings"])
-    return _by_nuts(process, n_particles, rng, progressbar, f"annealing was doubtful: {doubts}", renew)
+    why = f"annealing was doubtful: {doubts}"
+    return _by_nuts(process, n_particles, rng, progressbar, why, renew, is_replaced=True)
 
 
 def _is_unsure(found: ParticleFit) -> bool:
@@ -101,8 +103,9 @@ def _prior_draws(process: Process, n: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _by_nuts(
-    process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool, reason: str, renew: Any
-) -> ParticleFit:
+    process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool, reason: str, renew: Any,
+    *, is_replaced: bool = False,
+) -> ParticleFit:  # fmt: skip
     """Draws by ``pm.sample``, or nutpie if it is installed, thinned; their evidence is not known."""
     from arviz_stats import ess, rhat
 
@@ -113,7 +116,7 @@ def _by_nuts(
     worst = float(np.max(rhat(trace.posterior, var_names="z")["z"].to_numpy()))
     made = {
         "method": "nuts", "reason": reason, "rhat": worst, "ess": float(np.min(ess(trace.posterior)["z"].to_numpy())),
-        "divergences": int(trace.sample_stats["diverging"].sum()), "n_evaluations": 0,
+        "divergences": int(trace.sample_stats["diverging"].sum()), "n_evaluations": 0, "is_replaced": is_replaced,
     }  # fmt: skip
     z = chains.reshape(-1, chains.shape[-1])
     z = z[rng.permutation(systematic(np.full(len(z), 1 / len(z)), n_particles))]
@@ -131,8 +134,19 @@ def _sampled(process: Process, target: Tempered, rng: np.random.Generator, progr
         known: dict[Any, Any] = {graphs.z: z, **dict(zip(graphs.tables, map(pt.as_tensor, target.tables), strict=True))}
         log: Any = graphs.log_densities(pt.as_tensor(graphs.as_outcome(target.y)))
         pm.Potential("log_density", pt.add(*graph_replace(log, known, strict=False)))
-    return pm.sample(
-        _DRAWS, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)), progressbar=progressbar,
-        quiet=not progressbar, initvals={"z": start}, compute_convergence_checks=False, target_accept=_ACCEPT,
-        model=flat,
+    sample = partial(
+        pm.sample, _DRAWS, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)),
+        progressbar=progressbar, quiet=not progressbar, initvals={"z": start}, compute_convergence_checks=False,
+        target_accept=_ACCEPT, model=flat,
     )  # fmt: skip
+    failed = None
+    # Around the initial point nothing may be possible, but at it.
+    for init in ("jitter+adapt_diag", "adapt_diag"):
+        try:
+            return sample(init=init)
+        except SamplingError as error:
+            failed = error
+    raise ValueError(
+        "neither draws from the prior nor the initial point make the data possible: check the data and the priors, or "
+        "give the variables an initval"
+    ) from failed

@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 from pymc.model.fgraph import clone_model
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -54,6 +55,8 @@ def observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
     order = {variable.name: k for k, variable in enumerate([*model.free_RVs, *model.deterministics])}
     for variables in (made.free_RVs, made.deterministics):
         variables.sort(key=lambda variable: order[variable.name])
+    given = {rv.name: value for rv, value in model.rvs_to_initial_values.items() if not isinstance(value, Variable)}
+    made.rvs_to_initial_values.update({rv: given.get(rv.name) for rv in made.free_RVs})
     return made, name
 
 
