@@ -104,7 +104,8 @@ def run(n: int, what: str) -> dict:
         learner = pma.active.Learner(gpm, goal, bounds=bounds, random_seed=1)
         # The fit is known, so that only the ask is measured.
         subject = learner._run.subject
-        track = dataclasses.replace(subject.tracks["model"], last=fit, n_seen=n)
+        track = subject.tracks["model"]
+        track = dataclasses.replace(track, last=dataclasses.replace(fit, gpm=track.gpm))
         subject = dataclasses.replace(subject, tracks={"model": track})
         learner._current.run = dataclasses.replace(learner._run, subject=subject, fit=fit, steps=())
         found[goal] = asks(learner, f)
