@@ -49,7 +49,7 @@ BUDGETS = {
     "inference": 860,
     "laplace": 2480,
     "particles": 1260,
-    "process": 1480,
+    "process": 1580,
     "predictions": 1160,
     "paths": 920,
     "structure": 1780,

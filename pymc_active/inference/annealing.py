@@ -166,12 +166,8 @@ def anneal(
     start: np.ndarray,
     rng: np.random.Generator,
     advance: Callable[..., None] = lambda *args: None,
-    moves: tuple[int, int] = _MOVES,
 ) -> Annealed:
-    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere.
-
-    ``moves`` are trajectories at each level, and at the end.
-    """
+    """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere."""
     S = len(start)
     noise, mover = _FIRST * posterior.noise_unit**2, Mover(posterior, rng)
     particles = Particles.at(posterior, start, noise)
@@ -190,7 +186,7 @@ def anneal(
         log_evidence += total - np.log(S)
         weights = np.exp(weights - total)
         particles = particles.take(systematic(weights, S, rng))
-        for _ in range(moves[0] if noise else moves[1]):
+        for _ in range(_MOVES[0] if noise else _MOVES[1]):
             particles = mover.move(particles, noise)
             lag = max(lag, mover.rise)
         accepted.append(mover.acceptance)

@@ -114,12 +114,12 @@ def run_smc(
 
 def annealed(
     model: Any, space: Space, start: np.ndarray, rng: np.random.Generator, progressbar: bool, reason: str,
-    renew: Callable[..., ParticleFit], **how: Any,
+    renew: Callable[..., ParticleFit],
 ) -> ParticleFit:  # fmt: skip
     """Anneal draws of the prior, ``start`` (S, P'), to the posterior of a space, given the data of its model."""
     # The number of levels is not known before: about one for each observation.
     with one_blas_thread(), progress("Annealing particles", MOST_LEVELS, progressbar) as advance:
-        done = anneal(space.posterior, start, rng, _counting(advance), **how)
+        done = anneal(space.posterior, start, rng, _counting(advance))
     # In random order, so that the first few represent all.
     rows = rng.permutation(len(start))
     particles = done.particles.take(rows)

@@ -18,10 +18,10 @@ from pytensor.tensor.elemwise import Elemwise
 _OPERANDS = 20
 # What makes graphs smaller, stable and quick. All that "fast_run" does besides takes time and gains none without a
 # compiler behind it; a power as nested squares is called from Python for each number; distributing factors takes half
-# of the time, and gains nothing.
+# of the time, and gains nothing; a search for orthogonal matrices fails on batches, loudly.
 _REWRITES = RewriteDatabaseQuery(
     include=["merge", "useless", "canonicalize", "stabilize", "specialize", "blockwise"],
-    exclude=["local_pow_to_nested_squaring", "local_greedy_distributor"],
+    exclude=["local_pow_to_nested_squaring", "local_greedy_distributor", "orthogonal_solve_to_transpose_matmul"],
 )
 # Operations from which on a graph, as of a loop written out, is not brought into canonical form: that time is quadratic
 # (a loop of 50 steps compiled in 26 s, and evaluated in 15 ms; without it in 5 s and 37 ms).

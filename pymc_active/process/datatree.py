@@ -7,7 +7,7 @@ import xarray as xr
 
 from pymc_active.models.datatrees import arviz_groups, in_chains, scalars, to_dataset
 from pymc_active.process.process import Process
-from pymc_active.process.target import Tempered
+from pymc_active.process.target import AnnealedModel
 from pymc_active.support.data import Data
 
 # Draws in the groups of the prior.
@@ -16,7 +16,7 @@ _PRIOR = 500
 
 @arviz_groups.register
 def groups_of_process(
-    process: Process, posterior: Tempered, thetas: np.ndarray, rows: np.ndarray, data: Data, seed: int
+    process: Process, posterior: AnnealedModel, thetas: np.ndarray, rows: np.ndarray, data: Data, seed: int
 ) -> dict[str, xr.Dataset]:
     """All groups that ArviZ knows; observations are independent given the parameters, so all terms are plain."""
     n, X, tables = len(data.y), data.X, posterior.tables

@@ -49,8 +49,9 @@ def fit(
         on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
         and ``["reason"]`` say what was done.
 
-        Of a ``pm.Model``, ``"anneal"`` lowers a temperature from the prior to the posterior, if the first run is
-        uncertain with four times as many particles, of which as many are kept. ``"nuts"`` is ``pm.sample``, which
+        Of a ``pm.Model``, ``"anneal"`` leads particles from the prior to the posterior by taking noise away from the
+        outcome, or, where it has no scale, by lowering a temperature; if the first run is uncertain, with four times
+        as many particles, of which as many are kept. ``"nuts"`` is ``pm.sample``, which
         leaves the evidence unknown. ``"auto"`` anneals, and runs NUTS if annealing fails or stays doubtful, and where
         it cannot work: with an improper prior, or more than 200 parameters.
     n_particles, random_seed, progressbar, compile_kwargs

@@ -19,16 +19,13 @@ from pymc_active.particles.smc import annealed
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.process.process import Process
-from pymc_active.process.target import Tempered
+from pymc_active.process.target import AnnealedModel
 
 METHODS = ("auto", "anneal", "nuts")
 # With more parameters than this particles would be too few (guess).
 _MANY_PARAMETERS = 200
 # Error of the log evidence (nats) from which on so many times as many particles are annealed: as for GPs, and a guess.
 _UNSURE, _MORE = 0.5, 4
-# Trajectories at each level, and at the end: of a dose-response with six observations 90 % intervals of the noise held
-# 73 % with 2 at the end, 85 % with 20, 87 % with 40 (60 data sets).
-_MOVES = 1, 40
 # Times that as many draws of the prior as particles are made, until enough are within its constraints.
 _ROUNDS = 20
 # Chains of NUTS, draws of each and before them, and the acceptance to aim at: PyMC's own, but fewer draws, since few
@@ -58,13 +55,10 @@ def fit_process(
         why = "as asked" if method == "nuts" else why
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
     try:
-        found = _annealed(process, n_particles, rng, progressbar, "particles annealed in the temperature", renew)
+        found = _annealed(process, n_particles, rng, progressbar, "annealed particles", renew)
         if _is_unsure(found):
             why = f"{n_particles} particles were uncertain, so {_MORE} times as many were annealed"
             found = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
-            if _is_unsure(found):
-                other = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
-                found = found.mixed(other, rng, f"{why}, twice", is_repeated=True)
             found = found.thinned(n_particles, rng)
     except NoFiniteStartError:
         if method == "anneal":
@@ -87,7 +81,7 @@ def _annealed(
 ) -> ParticleFit:
     space = FullSpace(process.posterior())
     start = _prior_draws(process, n_particles, rng)
-    return annealed(process, space, start, rng, progressbar, reason, renew, moves=_MOVES)
+    return annealed(process, space, start, rng, progressbar, reason, renew)
 
 
 def _prior_draws(process: Process, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -125,7 +119,7 @@ def _by_nuts(
     return ParticleFit(process, process.data, swarm, made, renew)
 
 
-def _sampled(process: Process, target: Tempered, rng: np.random.Generator, progressbar: bool) -> Any:
+def _sampled(process: Process, target: AnnealedModel, rng: np.random.Generator, progressbar: bool) -> Any:
     """A trace of z, by a model of nothing but the log density of the data at hand."""
     graphs = process.graphs
     start = process.flatten(process.model.initial_point())

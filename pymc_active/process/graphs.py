@@ -30,6 +30,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import OneAtATime, in_rows
 from pymc_active.process.batches import batched_scans, joined_batches, rewritten
+from pymc_active.process.noise import noisier
 
 
 class ModelGraphs:
@@ -55,6 +56,8 @@ class ModelGraphs:
             k += size
         self.Z = pt.matrix("Z", dtype="float64", shape=(None, k))
         self.y = self._y()
+        # Additional noise while annealing, in variances.
+        self.noise, self.unit = pt.scalar("noise", dtype="float64"), pt.scalar("unit", dtype="float64")
         self._each: Callable | None = None
         self.tables = [pt.tensor(s.name, dtype=s.type.dtype, shape=(None,) * s.type.ndim) for s in self.shared]
         # An outcome that depends on no input has as many rows as this one.
@@ -78,51 +81,65 @@ class ModelGraphs:
         mode = vm_mode(sum(v.owner is not None for v in found))
         return OneAtATime(pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore", **keywords))
 
-    def log_densities(self, y: Any) -> list[TensorVariable]:
-        """Log prior and log likelihood as expressions of z, an outcome, and the tables.
+    def log_densities(self, y: Any, noise: Any = None) -> list[TensorVariable]:
+        """Log prior and log likelihood as expressions of z, an outcome, and the tables, by default without ``noise``.
 
-        Potentials and other observed variables count as likelihood, with the data that they have.
+        Potentials and other observed variables count as likelihood, with the data that they have. Noise is added to an
+        outcome that has a scale, in variances ``unit``; all other likelihoods are divided by one more, a temperature.
         """
         model = self.model
         others = [rv for rv in model.observed_RVs if rv is not self.outcome]
         prior = model.logp(vars=model.free_RVs, jacobian=True, sum=True)
         rest = [term.sum() for term in model.logp(vars=others, sum=False)] if others else []
         rest += [potential.sum() for potential in model.replace_rvs_by_values(model.potentials)]
-        own = pm.logp(self._drawn, y).sum()
         prior, *rest = self._of_z([prior, *rest], with_tables=False)
-        return rewrite_pregrad(rewritten([prior, own + sum(rest)], local_check_parameter_to_ninf_switch))
+        cold, noisy = 1.0, None
+        if noise is not None:
+            cold, noisy = 1 / (1 + noise), noisier(self._drawn, noise * self.unit)
+        own = pm.logp(self._drawn, y).sum() * cold if noisy is None else pm.logp(noisy, y).sum()
+        likelihood = own + cold * sum(rest)
+        return rewrite_pregrad(rewritten([prior, likelihood], local_check_parameter_to_ninf_switch))
 
-    def densities(self, Z: np.ndarray, *given: np.ndarray) -> list[np.ndarray]:
-        """Log prior (S,), its gradient (S, P), log likelihood and its gradient, at Z, and y and the tables."""
+    def densities(self, Z: np.ndarray, noise: float, unit: float, *given: np.ndarray) -> list[np.ndarray]:
+        """Log prior (S,), its gradient (S, P), and log likelihood with its gradient and derivative in the noise (S,).
+
+        At Z, and y and the tables, with additional noise in variances ``unit``.
+        """
+        noises = np.full(len(Z), noise)
         if self._each is None:
             try:
-                return self._densities(Z, *given)
+                return self._densities(Z, noises, unit, *given)
             except (NotImplementedError, TypeError, ValueError):
                 # An operation that cannot be vectorized takes one particle at a time.
                 self._each = self._of_one()
-        return [np.stack(values) for values in zip(*(self._each(z, *given) for z in Z), strict=True)]
+        each = self._each
+        return [np.stack(values) for values in zip(*(each(z, noise, unit, *given) for z in Z), strict=True)]
 
     def _of_one(self) -> Callable:
         try:
-            return self._with_slopes(self.z, self.log_densities(self.y))
+            return self._with_slopes(self.z, self.noise, self.log_densities(self.y, self.noise))
         except NotImplementedError as error:
             raise ValueError(
                 f"the model has no gradient ({error}), which fits need: write it with PyTensor, give the operation a "
                 "gradient, or sample it by pm.sample with another step and use pma.active.bald_from_trace"
             ) from error
 
+    @cached_property
+    def _densities(self) -> Callable:
+        noises = pt.vector("noises", dtype="float64")
+        rows = in_rows(self.log_densities(self.y, self.noise), {self.z: self.Z, self.noise: noises})
+        return self._with_slopes(self.Z, noises, rewritten(rows, joined_batches, batched_scans))
+
+    def _with_slopes(self, z: TensorVariable, noise: TensorVariable, log: list[TensorVariable]) -> Callable:
+        how: dict[str, Any] = {"disconnected_inputs": "ignore", "return_disconnected": "zero"}
+        prior, likelihood = log
+        outputs = [prior, pt.grad(prior.sum(), z, **how), likelihood]
+        outputs += [pt.grad(likelihood.sum(), one, **how) for one in (z, noise)]
+        return self._compile([z, noise, self.unit, self.y, *self.tables], outputs)
+
     def as_outcome(self, y: np.ndarray) -> np.ndarray:
         """Outcomes (..., n) in the type of the model; a single number has no rows."""
         return (y if self.value.type.ndim else y[..., 0]).astype(self.value.type.dtype)
-
-    @cached_property
-    def _densities(self) -> Callable:
-        return self._with_slopes(self.Z, self._rows(self.log_densities(self.y)))
-
-    def _with_slopes(self, z: TensorVariable, log: list[TensorVariable]) -> Callable:
-        how: dict[str, Any] = {"disconnected_inputs": "ignore", "return_disconnected": "zero"}
-        slopes = [pt.grad(one.sum(), z, **how) for one in log]
-        return self._compile([z, self.y, *self.tables], [log[0], slopes[0], log[1], slopes[1]])
 
     @cached_property
     def prior_terms(self) -> Callable:

@@ -19,7 +19,7 @@ from pymc_active.models.pymc_model import data_value
 from pymc_active.process.checks import check_levels, check_replaceable, check_rows
 from pymc_active.process.graphs import ModelGraphs
 from pymc_active.process.reading import observing, rows_of_data, tables_of
-from pymc_active.process.target import Tempered
+from pymc_active.process.target import AnnealedModel
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summary
@@ -253,7 +253,7 @@ class Process(FreeVariables, Model):
 
     @override
     def posterior(self, compile_kwargs=None):
-        return Tempered(self.graphs, self._data, self.read_tables(self._data.X), self.read_tables)
+        return AnnealedModel(self.graphs, self._data, self.read_tables(self._data.X), self.read_tables)
 
     @override
     def n_particles(self, n):
