@@ -30,7 +30,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import OneAtATime, in_rows
 from pymc_active.process.batches import batched_scans, joined_batches, rewritten
-from pymc_active.process.noise import noisier
+from pymc_active.process.noise import GONE, noisier
 
 
 class ModelGraphs:
@@ -56,8 +56,8 @@ class ModelGraphs:
             k += size
         self.Z = pt.matrix("Z", dtype="float64", shape=(None, k))
         self.y = self._y()
-        # Additional noise while annealing, in variances.
-        self.noise, self.unit = pt.scalar("noise", dtype="float64"), pt.scalar("unit", dtype="float64")
+        # Additional noise while annealing, in variances, and the temperature less one that lasts until it is gone.
+        self.noise, self.unit, self.heat = (pt.scalar(name, dtype="float64") for name in ("noise", "unit", "heat"))
         self._each: Callable | None = None
         self.tables = [pt.tensor(s.name, dtype=s.type.dtype, shape=(None,) * s.type.ndim) for s in self.shared]
         # An outcome that depends on no input has as many rows as this one.
@@ -96,24 +96,25 @@ class ModelGraphs:
         cold, noisy = 1.0, None
         if noise is not None:
             cold, noisy = 1 / (1 + noise), noisier(self._drawn, noise * self.unit)
-        own = pm.logp(self._drawn, y).sum() * cold if noisy is None else pm.logp(noisy, y).sum()
+            warm = 1 / (1 + self.heat * noise / (noise + GONE))
+        own = pm.logp(self._drawn, y).sum() * cold if noisy is None else pm.logp(noisy, y).sum() * warm
         likelihood = own + cold * sum(rest)
         return rewrite_pregrad(rewritten([prior, likelihood], local_check_parameter_to_ninf_switch))
 
-    def densities(self, Z: np.ndarray, noise: float, unit: float, *given: np.ndarray) -> list[np.ndarray]:
+    def densities(self, Z: np.ndarray, noise: float, *given: Any) -> list[np.ndarray]:
         """Log prior (S,), its gradient (S, P), and log likelihood with its gradient and derivative in the noise (S,).
 
-        At Z, and y and the tables, with additional noise in variances ``unit``.
+        At Z, and ``unit``, ``heat``, y and the tables, with additional noise.
         """
         noises = np.full(len(Z), noise)
         if self._each is None:
             try:
-                return self._densities(Z, noises, unit, *given)
+                return self._densities(Z, noises, *given)
             except (NotImplementedError, TypeError, ValueError):
                 # An operation that cannot be vectorized takes one particle at a time.
                 self._each = self._of_one()
         each = self._each
-        return [np.stack(values) for values in zip(*(each(z, noise, unit, *given) for z in Z), strict=True)]
+        return [np.stack(values) for values in zip(*(each(z, noise, *given) for z in Z), strict=True)]
 
     def _of_one(self) -> Callable:
         try:
@@ -135,7 +136,7 @@ class ModelGraphs:
         prior, likelihood = log
         outputs = [prior, pt.grad(prior.sum(), z, **how), likelihood]
         outputs += [pt.grad(likelihood.sum(), one, **how) for one in (z, noise)]
-        return self._compile([z, noise, self.unit, self.y, *self.tables], outputs)
+        return self._compile([z, noise, self.unit, self.heat, self.y, *self.tables], outputs)
 
     def as_outcome(self, y: np.ndarray) -> np.ndarray:
         """Outcomes (..., n) in the type of the model; a single number has no rows."""

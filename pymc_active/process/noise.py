@@ -18,6 +18,9 @@ from pytensor.tensor.random import basic
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+# Noise, in variances of y, that is as good as none.
+GONE = 1e-6
+
 
 def _wider(k: int) -> Callable:
     """A variance on top of the square of parameter k, a scale."""

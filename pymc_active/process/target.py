@@ -14,6 +14,9 @@ from pymc_active.support.data import Data
 # Particles times rows that are evaluated at once.
 _BLOCK = 2_000_000
 
+# With more observations than this the scale is known so well that many levels would follow it as noise is taken away.
+_FEW = 50
+
 
 class AnnealedModel:
     """Log prior, and log likelihood with additional noise, of a model and its data, at particles z (S, P).
@@ -28,7 +31,7 @@ class AnnealedModel:
     def __init__(self, graphs: ModelGraphs, data: Data, tables: Sequence[np.ndarray], read):
         self.graphs, self.data, self.tables, self._read = graphs, data, tables, read
         self.n_parameters = int(graphs.Z.type.shape[1])
-        self._unit = noise_unit(graphs.outcome, data.y)
+        self._units = noise_unit(graphs.outcome, data.y), max(data.y.size / _FEW - 1, 0.0)
         self._noise = 0.0
         self._last: tuple[np.ndarray, float, list[np.ndarray]] = np.empty(0), 0.0, []
 
@@ -46,7 +49,7 @@ class AnnealedModel:
             y = self.graphs.as_outcome(self.y)
             blocks = np.array_split(z, len(z) * max(len(self.y), 1) // _BLOCK + 1)
             with np.errstate(all="ignore"):
-                found = [self.graphs.densities(block, noise, self._unit, y, *self.tables) for block in blocks]
+                found = [self.graphs.densities(block, noise, *self._units, y, *self.tables) for block in blocks]
             prior, slope, value, gradient, in_noise = (np.concatenate(parts) for parts in zip(*found, strict=True))
             # A parameter check that fails, or an overflow, is a density of zero.
             good = np.isfinite(prior) & np.isfinite(value)
