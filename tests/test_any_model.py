@@ -314,7 +314,7 @@ def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval)
         pm.Potential("possible", possible)
         pm.Normal("y", slopes[0] * pm.Data("x", X), NOISE, observed=Y)
     if initval:
-        with pytest.raises(ValueError, match="neither draws from the prior nor the initial point"):
+        with pytest.raises(ValueError, match="at the initial point and around it the data are impossible"):
             pma.fit(model, **QUIET)
         return
     with pytest.warns(pma.DoubtfulFitWarning, match="no draw from the prior has a likelihood: NUTS replaced it"):

@@ -88,9 +88,10 @@ def test_derivatives_in_parameters_and_noise_are_differences(write, noise):
     for k in range(z.shape[1]):
         ahead, behind = (path.log_likelihoods(z + s * np.eye(z.shape[1])[k], noise).value for s in (step, -step))
         assert_allclose(gradient[:, k], (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
-    more = 1e-5 * (noise + 1e-6)
-    slope = (path.log_likelihoods(z, noise + more).value - value) / more
-    assert_allclose(in_noise, slope, rtol=1e-3, atol=1e-4 * abs(value).max())
+    # Of second order, ahead only, since noise is not negative; it acts on a scale of its own and of 1e-6.
+    more = 1e-3 * (noise + 1e-6)
+    ahead, further = (path.log_likelihoods(z, noise + k * more).value for k in (1, 2))
+    assert_allclose(in_noise, (4 * ahead - further - 3 * value) / (2 * more), rtol=1e-4, atol=1e-4)
     prior, other = path.log_priors(z)[0], path.log_likelihoods(z)
     assert_allclose(path.values(z), prior + other.value)
     assert_allclose(path.likelihood_values(z), other.value)
@@ -98,7 +99,7 @@ def test_derivatives_in_parameters_and_noise_are_differences(write, noise):
 
 @pytest.mark.parametrize(("n", "noise"), [(9, 0.3), (9, 0.02), (9, 0.002), (400, 0.3)])
 def test_the_evidence_of_a_line_with_unknown_noise_is_an_integral(n, noise):
-    """With a temperature alone 8,000 particles had not reached small noise, and were wrong by up to 15 nats."""
+    """With a temperature alone particles do not reach small noise: of a line of twelve points 8,000 were 3 nats off."""
     x, rng = np.linspace(0, 1, n), np.random.default_rng(0)
     y = 0.5 + x + noise * rng.normal(size=n)
     with pm.Model() as model:

@@ -141,6 +141,6 @@ def _sampled(process: Process, target: AnnealedModel, rng: np.random.Generator, 
         except SamplingError as error:
             failed = error
     raise ValueError(
-        "neither draws from the prior nor the initial point make the data possible: check the data and the priors, or "
-        "give the variables an initval"
+        "NUTS cannot start, since at the initial point and around it the data are impossible: check the data and the "
+        "priors, or give the variables an initval"
     ) from failed

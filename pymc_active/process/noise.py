@@ -18,7 +18,7 @@ from pytensor.tensor.random import basic
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-# Noise, in variances of y, that is as good as none.
+# Noise, in units, that is as good as none (guess).
 GONE = 1e-6
 
 

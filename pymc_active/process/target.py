@@ -14,7 +14,8 @@ from pymc_active.support.data import Data
 # Particles times rows that are evaluated at once.
 _BLOCK = 2_000_000
 
-# With more observations than this the scale is known so well that many levels would follow it as noise is taken away.
+# With more observations than this the scale is known so well that many levels would follow it as noise is taken away: a
+# line took 44, 77 and 282 for 200, 1,000 and 20,000 observations, and with a temperature besides 36, 39 and 45.
 _FEW = 50
 
 
