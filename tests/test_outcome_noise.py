@@ -84,7 +84,7 @@ def test_derivatives_in_parameters_and_noise_are_differences(write, noise):
     process = Process(model)
     z, step = np.random.default_rng(0).normal(size=(5, process.n_parameters)), 1e-5
     path = process.posterior()
-    value, gradient, in_noise = path.log_likelihoods(z, noise)
+    value, gradient, in_noise, _ = path.log_likelihoods(z, noise)
     for k in range(z.shape[1]):
         ahead, behind = (path.log_likelihoods(z + s * np.eye(z.shape[1])[k], noise).value for s in (step, -step))
         assert_allclose(gradient[:, k], (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)

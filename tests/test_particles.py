@@ -503,7 +503,7 @@ class Wall:
     def log_priors(self, z):
         return -0.5 * np.square(z).sum(1), -z
 
-    def log_likelihoods(self, z, extra_noise=0.0):
+    def log_likelihoods(self, z, extra_noise=0.0, start=None):
         value = -0.5 * np.square(z[:, 0] - 1) / extra_noise if extra_noise > 1e-2 else np.full(len(z), -np.inf)
         gradient, in_noise = np.zeros_like(z), np.zeros(len(z))
         if extra_noise > 1e-2:

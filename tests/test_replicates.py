@@ -37,7 +37,7 @@ def thetas_of(posterior, n=3):
 
 
 def assert_alike(one, other, rtol=1e-10):
-    for a, b in zip(one, other, strict=True):
+    for a, b in ((a, b) for a, b in zip(one, other, strict=True) if a is not None):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.abs(b).max())
 
 

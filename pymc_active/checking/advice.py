@@ -77,6 +77,8 @@ def advise(fit: Fit) -> list[str]:
         raise TypeError(f"advise takes a fit of one model, of several learner.fit.best; got {kind_of(fit)}")
     if not isinstance(fit.gpm, GPModel):
         return list(fit.diagnostics["warnings"])
+    if fit.gpm.likelihood is not None:
+        return advise_on(fit.gpm)
     outlier = _outlier(fit)
     # A slip would call for a map, too.
     texts = [outlier or output_map_advice(fit), _contradiction(fit), _alias(fit)]

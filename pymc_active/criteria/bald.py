@@ -118,6 +118,8 @@ class Bald(MomentCriterion):
 
     @override
     def value(self, p):
+        if self.outcomes is not None:
+            return self.outcomes.information(p) if self.with_noise else self.outcomes.information_about_function(p)
         variances, conditional = self._variances(p)
         return mixture_entropy(p.means, variances, p.weights) - p.weights @ gaussian_entropy(conditional)
 
@@ -163,6 +165,7 @@ class Uncertainty(MatchedCriterion):
     """:func:`uncertainty` as a criterion with a gradient."""
 
     name, units = "uncertainty", "units of y"
+    is_of_outcomes = False
 
     @override
     def of_moments(self, mean, variance):

@@ -124,6 +124,8 @@ class Bams(MomentCriterion):
 
     @override
     def value(self, p):
+        if self.outcomes is not None:
+            return self.outcomes.information(p, p.owner)
         return mixture_information(p.means, _of_observations(p), p.weights, p.owner)
 
     @override
@@ -142,6 +144,8 @@ class Committee(MomentCriterion):
 
     @override
     def value(self, p):
+        if self.outcomes is not None:
+            return self.outcomes.entropy(p)
         return mixture_entropy(p.means, _of_observations(p), p.weights)
 
     @override

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, override
 
 import numpy as np
@@ -19,6 +20,7 @@ from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.model import Model
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes, is_several
+from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
 from pymc_active.predictions.model_average import ModelAverage, as_model_average
 from pymc_active.process.process import Process
@@ -30,6 +32,8 @@ INFORMATION = ("bald", "epig", "bams")
 ANY_MODEL = (*INFORMATION, "expected_improvement", "upper_confidence_bound")
 # Candidates scored at a time, divided by the number of models: bounds the memory of a mixture's arrays.
 _BLOCK = 32_768
+# Candidates that are scored with all draws where outcomes are not normal, at most (guess).
+_FULL = 200
 
 Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -84,6 +88,9 @@ class MomentCriterion(Criterion):
     """
 
     methods: tuple[str, ...] = METHODS
+    # Where outcomes are not normal and the criterion is not one of the latent function.
+    outcomes: LatentOutcomes | None = None
+    is_of_outcomes = True
 
     def __init__(self, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         if method is not None and method not in self.methods:
@@ -93,11 +100,17 @@ class MomentCriterion(Criterion):
     @override
     def prepare(self, source, *, model=None):
         how = {"method": self.method, "draws": self.draws, "random_seed": self.random_seed}
-        return MomentScorer(self, ensemble_from(source, self.name, model=model, **how, weigh=self.weigh))
+        ensemble = ensemble_from(source, self.name, model=model, **how, weigh=self.weigh)
+        outcomes = LatentOutcomes.of(ensemble) if self.is_of_outcomes else None
+        if outcomes is not None and outcomes.n_members is not None:
+            ensemble = ensemble.first(outcomes.n_members)
+        return MomentScorer(self, ensemble)
 
     def bind(self, ensemble: Ensemble) -> MomentCriterion:
-        """A copy with what the criterion needs from an ensemble besides the candidates' moments; by default nothing."""
-        return self
+        """A copy with what the criterion needs from an ensemble besides the candidates' moments."""
+        bound = copy(self)
+        bound.outcomes = LatentOutcomes.of(ensemble) if self.is_of_outcomes else None
+        return bound
 
     @abstractmethod
     def value(self, p: Mixture) -> np.ndarray:
@@ -132,6 +145,9 @@ class MomentScorer(Scorer):
 
     def __init__(self, criterion: MomentCriterion, ensemble: Ensemble):
         self.criterion, self.ensemble = criterion.bind(ensemble), ensemble
+        if self.criterion.outcomes is not None:
+            # No formula lets few draws do.
+            self.n_full, self.share = _FULL, 0.0
         self.units, self.diagnostics = criterion.units, {}
 
     @override
@@ -142,7 +158,7 @@ class MomentScorer(Scorer):
     @override
     def gradient(self, X):
         with one_blas_thread():
-            found = mixture_gradients(self.ensemble, X)
+            found = mixture_gradients(self.ensemble, X) if self.criterion.outcomes is None else None
             if found is None:
                 return None
             p, inputs = found

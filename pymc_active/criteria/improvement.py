@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, override
 
 import numpy as np
@@ -103,9 +102,11 @@ class ExpectedImprovement(MatchedCriterion):
 
     @override
     def bind(self, ensemble):
-        bound = copy(self)
+        bound = super().bind(ensemble)
         with one_blas_thread():
-            if ensemble.method in GAUSSIAN_METHODS:
+            if bound.outcomes is not None:
+                bound.best = (self.sign * bound.outcomes.moments(mixture(ensemble, ensemble.X))[0]).max(1)[:, None]
+            elif ensemble.method in GAUSSIAN_METHODS:
                 bound.best = np.max(self.sign * posterior_mean(ensemble, ensemble.X))
             else:
                 bound.best = (self.sign * mixture(ensemble, ensemble.X).means).max(1, keepdims=True)
@@ -133,6 +134,9 @@ class ExpectedImprovement(MatchedCriterion):
 
     @override
     def value(self, p):
+        if self.outcomes is not None:
+            gain = np.maximum(self.sign * self.outcomes.rates(p) - self.best, 0.0)
+            return np.log(np.maximum(p.weights @ gain.mean(0), np.finfo(float).tiny))
         if not self.best.ndim:
             return super().value(p)
         _, _, each = self._improvement(p.means, np.maximum(p.variances, rounding(p)))
@@ -183,6 +187,14 @@ class UpperConfidenceBound(MatchedCriterion):
     @override
     def of_outcomes(self, ensemble, pending):
         return of_bound(ensemble, self.sign, self.width)
+
+    @override
+    def value(self, p):
+        if self.outcomes is None:
+            return super().value(p)
+        rates = self.outcomes.rates(p)
+        mean = p.weights @ rates.mean(0)
+        return self.sign * mean + self.width * np.sqrt(p.weights @ np.square(rates - mean).mean(0))
 
     @override
     def of_moments(self, mean, variance):

@@ -46,7 +46,7 @@ class Path(Protocol):
         """Where the path begins: log densities (S,) at z (S, P) and their gradients (S, P)."""
         ...
 
-    def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
+    def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0, start: np.ndarray | None = None) -> Likelihoods:
         """Log ratios of the densities on the path and where it begins; zero with infinite noise."""
         ...
 
@@ -63,11 +63,12 @@ class Particles:
 
     @classmethod
     def at(
-        cls, posterior: Path, z: np.ndarray, extra_noise: float = 0.0, ancestors: np.ndarray | None = None
-    ) -> Particles:
-        """Evaluate a posterior at z."""
+        cls, posterior: Path, z: np.ndarray, extra_noise: float = 0.0, ancestors: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+    ) -> Particles:  # fmt: skip
+        """Evaluate a posterior at z, from the sites ``start`` of particles nearby."""
         ancestors = np.arange(len(z)) if ancestors is None else ancestors
-        return cls(z, *posterior.log_priors(z), posterior.log_likelihoods(z, extra_noise), ancestors)
+        return cls(z, *posterior.log_priors(z), posterior.log_likelihoods(z, extra_noise, start), ancestors)
 
     def __len__(self) -> int:
         return len(self.z)
@@ -84,18 +85,19 @@ class Particles:
 
     def take(self, rows: np.ndarray) -> Particles:
         """Some of the particles, with repeats."""
-        likelihoods = Likelihoods(*(part[rows] for part in self.likelihoods))
         return Particles(
-            self.z[rows], self.log_prior[rows], self.prior_gradient[rows], likelihoods, self.ancestors[rows]
+            self.z[rows],
+            self.log_prior[rows],
+            self.prior_gradient[rows],
+            self.likelihoods.take(rows),
+            self.ancestors[rows],
         )
 
     def where(self, accepted: np.ndarray, other: Particles) -> Particles:
         """``other`` where accepted (S,), else these."""
-        new, old = (
-            (one.z, one.log_prior, one.prior_gradient, *one.likelihoods, self.ancestors) for one in (other, self)
-        )
-        z, log_prior, prior_gradient, *likelihoods, ancestors = where(accepted, new, old)
-        return Particles(z, log_prior, prior_gradient, Likelihoods(*likelihoods), ancestors)
+        new, old = ((one.z, one.log_prior, one.prior_gradient, *one.likelihoods) for one in (other, self))
+        z, log_prior, prior_gradient, *likelihoods = where(accepted, new, old)
+        return Particles(z, log_prior, prior_gradient, Likelihoods(*likelihoods), self.ancestors)
 
 
 class Mover:
@@ -118,7 +120,7 @@ class Mover:
 
         def evaluate(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             nonlocal end
-            end = Particles.at(self.posterior, z, extra_noise, particles.ancestors)
+            end = Particles.at(self.posterior, z, extra_noise, particles.ancestors, end.likelihoods.sites)
             return end.log_density, end.gradient
 
         start = Places(particles.z, particles.log_density, particles.gradient)
@@ -214,7 +216,7 @@ def _next_level(
     factor = _choose_factor(before.in_noise, noise)
     while True:
         new = noise / factor if np.isfinite(factor) else 0.0
-        likelihoods = posterior.log_likelihoods(particles.z, new)
+        likelihoods = posterior.log_likelihoods(particles.z, new, before.sites)
         mover.n_evaluations += S
         with np.errstate(invalid="ignore"):
             log_weights = likelihoods.value - before.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def density(posterior: Posterior, extra_noise: float = 0.0) -> Evaluate:
 
     def evaluate(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         prior, slope = posterior.log_priors(z)
-        likelihood, gradient, _ = posterior.log_likelihoods(z, extra_noise)
+        likelihood, gradient, *_ = posterior.log_likelihoods(z, extra_noise)
         return prior + likelihood, np.where(np.isfinite(likelihood)[:, None], slope + gradient, 0.0)
 
     return evaluate
@@ -78,6 +78,9 @@ def trajectories(
     return Moved(Places(*where(accepted, (z, value, gradient), start)), probability, accepted)
 
 
-def where(accepted: np.ndarray, new: Sequence[np.ndarray], old: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Arrays over particles (S, ...): the rows of ``new`` where accepted (S,), else those of ``old``."""
-    return [np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(new, old, strict=True)]
+def where(accepted: np.ndarray, new: Sequence[np.ndarray | None], old: Sequence[np.ndarray | None]) -> list[Any]:
+    """Arrays over particles (S, ...): the rows of ``new`` where accepted (S,), else those of ``old``; None stays."""
+    return [
+        None if a is None or b is None else np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+        for a, b in zip(new, old, strict=True)
+    ]

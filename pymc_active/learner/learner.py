@@ -374,7 +374,10 @@ class Learner(Summarized):
         """Known standard deviations of y (n,), 0 where none is known."""
         return self._run.data.errors
 
-    def tell(self, x: Any, y: Any, *, y_sd: Any = None, asked: Any = None, failed: Any = None) -> None:
+    def tell(
+        self, x: Any, y: Any, *, y_sd: Any = None, y_trials: Any = None, exposure: Any = None, asked: Any = None,
+        failed: Any = None,
+    ) -> None:  # fmt: skip
         """Add measurements y, (k,) or a number, at x, (k, D), (D,) or a dict by input, which is no longer pending.
 
         NaN for a single point is an experiment that failed: the point joins :attr:`failures` instead of the model's
@@ -387,13 +390,16 @@ class Learner(Summarized):
         before. Results told together are one step for the fit, which is faster than telling them one by one.
 
         ``y_sd``, (k,) or a number, are known standard deviations of y, error bars as in :func:`ard_gp`; measurements
-        told without have none.
+        told without have none. ``y_trials`` and ``exposure`` belong to measurements with such a ``likelihood``.
 
         A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and if a row with a
         number ``failed``; then nothing is added.
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
+        for model in self.models.values():
+            y_sd = model.read_known(y_sd, y_trials=y_trials, exposure=exposure)
+            y_trials = exposure = None
         data, rows = read_results(X, y, y_sd, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):

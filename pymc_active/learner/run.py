@@ -47,6 +47,8 @@ GOALS_OF_PROCESSES = {
     "model": "bams",
     "maximum": "expected_improvement",
 }
+# That of a function on the scale of a link: its variance where outcomes are certain anyway does not matter.
+GOALS_OF_OUTCOMES = GOALS | {"function": "epig"}
 # Points of a box at which a model is tried.
 _PLACES = 64
 # Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
@@ -114,6 +116,8 @@ class Run:
         """
         X, y, _ = data
         ledger, subject, names = self.ledger, self.subject, list(columns)
+        for model in subject.models.values():
+            model.check_outcomes(y[~np.isnan(y)], None if data.y_sd is None else data.y_sd[~np.isnan(y)])
         are_named = len(names) == X.shape[1] and all(isinstance(name, str) for name in names)
         if isinstance(subject, FirstDesign) and ledger.inputs == list(range(X.shape[1])) and are_named:
             ledger, subject = replace(ledger, inputs=names), subject.named(names)
@@ -219,7 +223,8 @@ def new_run(
     if isinstance(candidates, Pool):
         warn_if(code_for_missing_values(candidates.X, inputs, "the pool"))
     if criterion is None:
-        criterion = goals[learn]
+        has_outcomes = any(getattr(model, "likelihood", None) is not None for model in subject.models.values())
+        criterion = (GOALS_OF_OUTCOMES if has_outcomes else goals)[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:
         if criterion not in (known := criterion_names("predictions")):

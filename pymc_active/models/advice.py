@@ -56,6 +56,9 @@ def advise_on(model: GPModel, is_asked: bool = False) -> list[str]:
         # Such numbers look like other units and far points, too.
         return [text]
     questions = _QUESTIONS if is_asked else (*_QUESTIONS, *_OF_TABLES)
+    if model.likelihood is not None:
+        # Others are of measurements in units of y.
+        questions = tuple(question for question in questions if question in _OF_INPUTS)
     return [text for question in questions if (text := question(model))]
 
 
@@ -113,7 +116,7 @@ def _outputs(model: GPModel) -> str | None:
     if values.tolist() == [0, 1] and n >= _FEWEST_CUT:
         return (
             f"all {n} values of y are 0 or 1. If these stand for no and yes, a model of continuous outputs is the "
-            "wrong one: pass them to pma.probit_gp"
+            "wrong one: give the model likelihood='bernoulli'"
         )
     for end, what in ((-1, "largest"), (0, "smallest")):
         others = np.delete(counts, end)
@@ -376,3 +379,4 @@ _QUESTIONS: tuple[Callable[[GPModel], str | None], ...] = (
 )
 # Points that were asked for are no slips, and do not come from y; and a run speaks of its box before it asks.
 _OF_TABLES = (_decades, _output_among_inputs, _repeats)
+_OF_INPUTS = (_points_and_box, _known_period, _decades)

@@ -16,6 +16,7 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import MeasurementNoise, Rescaled
 from pymc_active.kernels.node import Node
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.latent import latent_model, latent_scale, read_likelihood
 from pymc_active.models.parameters import Parameters
 from pymc_active.models.pymc_model import PyMCModel, data_value, wrong_mean
 from pymc_active.models.recipe import write_prior, write_scale
@@ -24,7 +25,7 @@ from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
-from pymc_active.support.scaling import EQUAL, Scale, fit_scale, renewed_scale
+from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, renewed_scale
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
@@ -55,17 +56,19 @@ class Blueprint(GPModel):
 
     def __init__(
         self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None,
-        y_sd: Any = None,
+        y_sd: Any = None, likelihood: str = "normal", y_trials: Any = None, exposure: Any = None,
     ):  # fmt: skip
+        self.likelihood, y_sd = read_likelihood(likelihood, {"y_trials": y_trials, "exposure": exposure}, y_sd)
         # Copies, because the user's arrays may change before the PyMC model is made.
         points = read_inputs(X)
         self._data = Data(points, read_outputs(y, len(points), X), read_error_bars(y_sd, len(points), X)).copy()
+        self.check_outcomes(*self._data[1:])
         self.inputs = input_labels(X, points.shape[1], bounds)
         self.label = _label_of(y, self.inputs, *self._data[:2])
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             x_scale = self._within(*self.box) if x_scale is None else x_scale
-            y_scale = renewed_scale(self._data[1]) if y_scale is None else y_scale
+            y_scale = self._default_scale() if y_scale is None else y_scale
         if mean is None:
             mean = "zero" if bounds is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
@@ -78,8 +81,11 @@ class Blueprint(GPModel):
         self.parameters = Parameters({"input": self.inputs}, self._by_parameter(priors))
         self._add_kernel_parameters()
         self._add_mean_parameters()
-        self.parameters.add("log_noise", *self.noise_prior)
-        self.parameters.add_exponential("noise", "log_noise", self.y_map.scale)
+        of_noise = ("log_noise", *self.noise_prior)
+        for name, center, sd in [of_noise] if self.likelihood is None else self.likelihood.parameters:
+            self.parameters.add(name, center, sd)
+            unit = self.y_map.scale if name == "log_noise" else 1.0
+            self.parameters.add_exponential(name.removeprefix("log_"), name, unit)
         self.parameters.check_names()
 
         free = set(self.parameters.free)
@@ -87,6 +93,10 @@ class Blueprint(GPModel):
             self.y_map = replace(self.y_map, is_renewed=False)
         self._is_plain = isinstance(mean, str) and all(map(self.parameters.is_normal, self.parameters.free))
         context = pm.Model.get_context(error_if_none=False)
+        self._latent: tuple[pm.Model, pm.gp.Latent] | None = None
+        if self.likelihood is not None:
+            self._check_latent(context)
+            context = None
         self._has_context = context is not None
         if context is not None or not self._is_plain:
             self._made = self._make(context)
@@ -96,8 +106,40 @@ class Blueprint(GPModel):
     def __getstate__(self) -> dict[str, Any]:
         """Without the PyMC model, which cannot be pickled and is made again, unless the user changed it."""
         if self._made is None or not self._is_plain or self._has_more:
-            return self.__dict__
+            return self.__dict__ | {"_latent": None}
         return self.__dict__ | {"_data": self.data.copy(), "_made": None}
+
+    def _default_scale(self) -> Affine | None:
+        """The scale of the latent function, or of y, where it is not given."""
+        if self.likelihood is None:
+            return renewed_scale(self._data[1])
+        return latent_scale(self.likelihood, *self._data[1:])
+
+    def _check_latent(self, context: pm.Model | None) -> None:
+        """Raise for what only a marginal Gaussian process, with normal outcomes, may have."""
+        assert self.likelihood is not None
+        of = f"with likelihood={self.likelihood.name!r}"
+        if context is not None:
+            raise ValueError(f"{of} a builder makes a PyMC model of its own, gpm.model: call it outside of pm.Model")
+        if not isinstance(self.mean, str):
+            raise ValueError(f"{of} mean must be one of {', '.join(MEANS)}; got {self.mean!r}")
+        for name in self.parameters.free:
+            if not self.parameters.is_normal(name):
+                raise TypeError(f"{of} priors[{name!r}] must be normal, pm.Normal.dist(mean, sd), or a number")
+
+    @property
+    def outcomes(self) -> dict[str, Any]:
+        """The builder's arguments that say what the outcomes are, with what is known of each row."""
+        known, name = self.data.y_sd, "normal" if self.likelihood is None else self.likelihood.name
+        key = "y_sd" if self.likelihood is None else self.likelihood.size_name
+        return {"likelihood": name} | ({} if known is None or key is None else {key: known})
+
+    def read_known(self, y_sd=None, **sizes):
+        return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd)[1]
+
+    def check_outcomes(self, y, y_sd=None):
+        if self.likelihood is not None:
+            self.likelihood.read(y, y_sd)
 
     @property
     @abstractmethod
@@ -121,7 +163,7 @@ class Blueprint(GPModel):
     @property
     def _on_y(self) -> list[str]:
         """Names of all parameters whose priors depend on the scale or the level of y."""
-        return [*self.outputscales, "log_noise", *(name for name in _OF_MEAN if name in self.parameters)]
+        return [name for name in (*self.outputscales, "log_noise", *_OF_MEAN) if name in self.parameters]
 
     def _free(self, names: Iterable[str]) -> list[str]:
         """Those that are not fixed, whose priors move with y."""
@@ -188,23 +230,47 @@ class Blueprint(GPModel):
             logs = np.array([parameters.position(name) for name in self._free((*self.outputscales, "log_noise"))], int)
             moving = [places if name in parameters.free else np.empty(0, int) for name, places in of_mean.items()]
             renewed = RenewedPrior(prior, logs, *moving)
-        return {
+        keywords = {
             "x_map": self.x_map,
             "y_map": self.y_map,
             "n_parameters": len(prior.mean),
             "constants": parameters.constants,
             "prior": prior,
-            "log_noise": parameters.position("log_noise"),
             "mean_indices": np.concatenate(list(of_mean.values())),
             "renewed_prior": renewed,
             "mean_basis": partial(_mean_basis, self.mean),
         }
+        if self.likelihood is None:
+            return keywords | {"log_noise": parameters.position("log_noise")}
+        # The function itself has no noise.
+        constants = np.append(parameters.constants, -np.inf)
+        return keywords | {
+            "constants": constants,
+            "log_noise": len(prior.mean) + len(constants) - 1,
+            "likelihood": self.likelihood,
+            "phi_indices": np.array([parameters.position(name) for name, *_ in self.likelihood.parameters], int),
+        }
+
+    @property
+    def model(self):
+        return super().model if self.likelihood is None else self._latent_model()[0]
+
+    @property
+    def gp(self):
+        return super().gp if self.likelihood is None else self._latent_model()[1]
+
+    def _latent_model(self) -> tuple[pm.Model, pm.gp.Latent]:
+        if self._latent is None:
+            self._latent = latent_model(self, self.name)
+        return self._latent
 
     @property
     def is_made(self):
         return self._made is not None
 
     def make(self):
+        if self.likelihood is not None:
+            raise ValueError(f"graphs are of marginal Gaussian processes; this has likelihood={self.likelihood.name!r}")
         if self._made is None:
             self._made = self._make(None)
         return self._made
@@ -222,7 +288,7 @@ class Blueprint(GPModel):
             y_data = pm.Data("y_data", y, dims="obs")
             errors = None if y_sd is None else pm.Data("y_sd", y_sd, dims="obs")
             variables = self.parameters.register(model, self._renewed_priors(y_data))
-            mean = self._mean_function(variables)
+            mean = self.mean_function(variables)
             if (ndim := pt.as_tensor_variable(mean(X_data)).ndim) > 1:
                 raise wrong_mean(f"{ndim} dimensions")
             gp = pm.gp.Marginal(mean_func=mean, cov_func=self.covariance(variables))
@@ -241,7 +307,8 @@ class Blueprint(GPModel):
             self._made.check_replaceable()
 
     def _set_data(self, X, y, y_sd):
-        made, data = self._made, Data(X, y, y_sd)
+        self.check_outcomes(y, y_sd)
+        made, data, self._latent = self._made, Data(X, y, y_sd), None
         # A PyMC model without error bars is made anew for the first ones, unless the user has a hand in it.
         is_ours = not self._has_context and not self._has_more
         if made is not None and (y_sd is None or made.y_sd_data is not None or not is_ours):
@@ -287,6 +354,12 @@ class Blueprint(GPModel):
             graph.prior_kinds = self.parameters.prior_kinds
         return graph
 
+    def unconstrain(self, values):
+        if self.likelihood is None:
+            return super().unconstrain(values)
+        # Their priors are normal, so that they are their own unconstrained values.
+        return np.concatenate([np.asarray(values[name]).reshape(len(values[name]), -1) for name in self.shapes], axis=1)
+
     def recipe(self):
         if self._has_more:
             raise ValueError("its PyMC model has more in it than the builder put there")
@@ -305,6 +378,7 @@ class Blueprint(GPModel):
             "x_scale": write_scale(self.x_map),
             "y_scale": write_scale(self.y_map),
             "is_renewed": self.y_map.is_renewed,
+            "likelihood": "normal" if self.likelihood is None else self.likelihood.name,
             "box": None if self.box is None else [end.tolist() for end in self.box],
         }
 
@@ -322,7 +396,8 @@ class Blueprint(GPModel):
             if not (self.x_map.is_identity and self.y_map.is_identity):
                 self.parameters.add_in_original_units("mean_slope", self.y_map.scale / self.x_map.scale)
 
-    def _mean_function(self, variables: dict[str, Any]) -> pm.gp.mean.Mean:
+    def mean_function(self, variables: dict[str, Any]) -> pm.gp.mean.Mean:
+        """The mean function in the user's units, from the model's variables by name."""
         shift, scale = self.y_map.shift, self.y_map.scale
         if isinstance(self.mean, pm.gp.mean.Mean):
             return self.mean

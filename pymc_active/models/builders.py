@@ -13,12 +13,14 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
 from pymc_active.kernels.radial import PROFILES
 from pymc_active.kernels.stationary import Stationary
+from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.parameters import Priors
 from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
+from pymc_active.posterior.latent import LatentEmbeddingPosterior, LatentKernelPosterior
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, read_numbers
@@ -35,6 +37,9 @@ def ard_gp(
     y_scale: Scale = None,
     bounds: Bounds | None = None,
     y_sd: Any = None,
+    likelihood: str = "normal",
+    y_trials: Any = None,
+    exposure: Any = None,
 ) -> GPModel:
     """A Gaussian process with one lengthscale for each input (automatic relevance determination).
 
@@ -77,12 +82,27 @@ def ard_gp(
         Known standard deviations of the measurements, error bars in units of y; 0 where none is known. The learned
         noise comes on top: variances add. New measurements are predicted with the learned noise only. Where the error
         bars are all there is, fix ``noise`` at a small number.
+    likelihood : {"normal", "bernoulli", "binomial", "poisson", "negative_binomial"}
+        The distribution of y given the latent function f. With any but the normal one ``gpm.model`` has a
+        ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and there
+        is no ``log_noise``:
+
+        * ``"bernoulli"``: y is 0 or 1, of probability Φ(f), a probit
+        * ``"binomial"``: y successes in ``y_trials``, each of probability Φ(f)
+        * ``"poisson"``: counts of mean ``exposure`` exp(f); with ``bounds`` f is about the log of the mean rate
+        * ``"negative_binomial"``: the same with variance mean + mean² / alpha; ``log_alpha``: Normal(log 5, 1)
+
+        Given the hyperparameters, outcomes become Gaussian sites by expectation propagation (Rasmussen & Williams 2006,
+        section 3.6).
+    y_trials, exposure : float or array_like of shape (n,), optional
+        The trials of each row, which ``"binomial"`` needs; its exposure, such as a time or an area, by default 1.
 
     Raises
     ------
     TypeError, ValueError
         If X, y, y_sd or a prior is neither of these types; for shapes that do not match, missing values, negative
-        ``y_sd`` and unknown names; and if y is a column of X by name and value.
+        ``y_sd`` and unknown names; if y is a column of X by name and value; and for outcomes that the ``likelihood``
+        cannot have.
 
     Examples
     --------
@@ -93,7 +113,8 @@ def ard_gp(
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    return ArdGP(X, y, kernel, **common)
+    outcomes = {"likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    return ArdGP(X, y, kernel, **common, **outcomes)
 
 
 class OneKernelGP(Blueprint):
@@ -142,7 +163,8 @@ class ArdGP(OneKernelGP):
         lengthscales = self.parameters.positions("log_lengthscale")
         groups = [(int(i), np.array([d])) for d, i in enumerate(lengthscales)]
         kernel = Stationary(self.profile, groups, self.parameters.position("log_outputscale"))
-        return KernelPosterior(*data, kernel=kernel, **self._array_keywords())
+        kind = KernelPosterior if self.likelihood is None else LatentKernelPosterior
+        return kind(*data, kernel=kernel, **self._array_keywords())
 
 
 def embedding_gp(
@@ -158,6 +180,9 @@ def embedding_gp(
     y_scale: Scale = None,
     bounds: Bounds | None = None,
     y_sd: Any = None,
+    likelihood: str = "normal",
+    y_trials: Any = None,
+    exposure: Any = None,
 ) -> GPModel:
     r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
@@ -168,7 +193,7 @@ def embedding_gp(
 
     Parameters
     ----------
-    X, y, kernel, mean, x_scale, y_scale, bounds, y_sd
+    X, y, kernel, mean, x_scale, y_scale, bounds, y_sd, likelihood, y_trials, exposure
         As in :func:`ard_gp`.
     n_components : int
         d, the number of linear combinations, at most D.
@@ -203,7 +228,8 @@ def embedding_gp(
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    return EmbeddingGP(X, y, kernel, n_components, prior_scale, **common)
+    outcomes = {"likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    return EmbeddingGP(X, y, kernel, n_components, prior_scale, **common, **outcomes)
 
 
 class EmbeddingGP(OneKernelGP):
@@ -261,7 +287,8 @@ class EmbeddingGP(OneKernelGP):
 
     def array_posterior(self, data):
         R = self.parameters.positions("R").tolist()
-        return EmbeddingPosterior(
+        kind = EmbeddingPosterior if self.likelihood is None else LatentEmbeddingPosterior
+        return kind(
             *data,
             profile=PROFILES[self.profile],
             shape=(self._n_components, self.n_inputs),
@@ -281,7 +308,10 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray, y_sd: np.ndarr
     if builder not in _BUILDERS:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
     columns, keywords = read_recipe(recipe)
-    gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, y_sd=y_sd, **keywords)
+    found = find_likelihood(keywords["likelihood"])
+    key = "y_sd" if found is None else found.size_name
+    size = {} if y_sd is None or key is None else {key: y_sd}
+    gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **size, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:
         low, high = np.array(recipe["box"], float).reshape(2, len(columns))

@@ -29,6 +29,7 @@ from pymc_active.kernels.step import Step
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.latent import LatentKernelPosterior
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, name_of_input, read_numbers
 
@@ -78,6 +79,9 @@ def composite_gp(
     y_scale: Scale = None,
     bounds: Bounds | None = None,
     y_sd: Any = None,
+    likelihood: str = "normal",
+    y_trials: Any = None,
+    exposure: Any = None,
 ) -> GPModel:
     """A Gaussian process whose kernel is a sum and product of base kernels, such as ``"LIN + PER * RQ"``.
 
@@ -87,7 +91,7 @@ def composite_gp(
 
     Parameters
     ----------
-    X, y, mean, x_scale, y_scale, bounds, y_sd
+    X, y, mean, x_scale, y_scale, bounds, y_sd, likelihood, y_trials, exposure
         As in :func:`ard_gp`, but ``bounds`` takes the inputs to [0, 1]: the default priors are stated for
         ``x_scale="unit", y_scale="standardize"``.
     expression : str or Expression
@@ -139,7 +143,8 @@ def composite_gp(
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    made = CompositeGP(X, y, parse(expression), period=period, **common)
+    outcomes = {"likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    made = CompositeGP(X, y, parse(expression), period=period, **common, **outcomes)
     for k, periods in enumerate(known_periods(period, made.inputs)):
         if (n_parts := made.n_periodic(k)) != len(periods) > 1:
             parts = " + ".join(["PER" if made.n_inputs == 1 else f"PER[{k}]"] * len(periods))
@@ -184,12 +189,12 @@ class CompositeGP(Blueprint):
         return {"expression": str(self.expression), "period": shown}
 
     def _with_expression(self, expression):
-        X, y, y_sd = self.data
+        X, y, _ = self.data
         # Numbered names belong to the old expression.
         priors = self.priors
         if isinstance(priors, Mapping):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
-        scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map, "y_sd": y_sd}
+        scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map, **self.outcomes}
         scales |= {"mean": self.mean, "priors": priors, "period": self.period}
         other = CompositeGP(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
         other.box, other.label = self.box, self.label
@@ -315,7 +320,8 @@ class CompositeGP(Blueprint):
         return Stationary(_STATIONARY_NAMES[tree.name], groups, at("log_outputscale"))
 
     def array_posterior(self, data):
-        return KernelPosterior(*data, kernel=self.kernel, **self._array_keywords())
+        kind = KernelPosterior if self.likelihood is None else LatentKernelPosterior
+        return kind(*data, kernel=self.kernel, **self._array_keywords())
 
 
 def known_periods(period: Any, inputs: list) -> list[list[float]]:

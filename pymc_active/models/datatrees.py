@@ -14,6 +14,7 @@ from pymc_active.models.model import Model
 from pymc_active.models.prior_draws import draw_prior, log_prior_by_variable, obstacles
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI, Factor, NotPositiveDefiniteError
+from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.support.data import Data
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import SamplingWarning, warn_user
@@ -75,9 +76,15 @@ def arviz_groups(
     """
     n, rng = len(data.y), np.random.default_rng(seed)
     with one_blas_thread():
-        mean, sd, log_density, log_likelihood = leave_one_out(posterior, thetas)
+        if isinstance(posterior, LatentPosterior):
+            mean, variance, log_density, log_likelihood = posterior.leave_one_out(thetas)
+            of = rows.ravel()
+            drawn = posterior.draw_outcomes(thetas[of], mean[of], variance[of], rng)
+            replicates = drawn.reshape(*rows.shape, n)
+        else:
+            mean, sd, log_density, log_likelihood = leave_one_out(posterior, thetas)
+            replicates = mean[rows] + sd[rows] * rng.normal(size=(*rows.shape, n))
     lp = log_likelihood + posterior.log_priors(thetas)[0]
-    replicates = mean[rows] + sd[rows] * rng.normal(size=(*rows.shape, n))
     whole = np.arange(len(rows.ravel()))
     groups = {
         "posterior": in_chains(gpm, gpm.constrain(thetas), rows, n),
@@ -105,12 +112,15 @@ def data_groups(gpm: GPModel, data: Data) -> dict[str, xr.Dataset]:
     else:
         constant = xr.Dataset({"X": (("obs", "input"), X)})
     if y_sd is not None:
-        constant["y_sd"] = (constant["X"].dims[0], y_sd)
+        name = "y_sd" if gpm.likelihood is None else gpm.likelihood.size_name
+        constant[name] = (constant["X"].dims[0], y_sd)
     return {"observed_data": observed, "constant_data": constant}
 
 
 def simulate(posterior: Posterior, thetas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Data sets y (M, n) in the user's units, N(mean, K + noise) at the X of a posterior; NaN if K is not finite."""
+    if isinstance(posterior, LatentPosterior):
+        return posterior.simulate(thetas, rng)
     posterior = posterior.of_each
     simulated = np.full((len(thetas), len(posterior.y)), np.nan)
     for m, theta in enumerate(thetas):

@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
+from pymc_active.likelihoods.base import Likelihood
 from pymc_active.models.model import Model
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import kind_of
@@ -39,6 +40,8 @@ class GPModel(Model):
 
     x_map: Affine
     y_map: Affine
+    # Of outcomes given the latent function; None if they are normal.
+    likelihood: Likelihood | None = None
     if_behind = "give bounds, or a y_scale, or priors in the units of the data"
     if_stuck = "K + noise is nearly singular: give log_noise a prior that keeps it away from zero"
 
@@ -73,7 +76,10 @@ class GPModel(Model):
         facts = {
             "data": f"{len(y)} points, {X.shape[1]} input(s): {named}",
             "output": f"{self.output}, {y.min():.4g} to {y.max():.4g}",
-            "error bars": None if y_sd is None else f"{y_sd.min():.4g} to {y_sd.max():.4g}",
+            "likelihood": None if self.likelihood is None else self.likelihood.name,
+            "error bars" if self.likelihood is None else self.likelihood.size_name or "": None
+            if y_sd is None
+            else f"{y_sd.min():.4g} to {y_sd.max():.4g}",
             "kernel": self.expression,
             "free parameters": ", ".join(f"{name} ({size})" if size else name for name, size in sizes.items()),
         }

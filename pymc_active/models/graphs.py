@@ -49,7 +49,8 @@ class _Algebra:
     def __init__(self, gpm: GPModel, X_new: Any = None):
         check_model(gpm, "graphs")
         self.gpm = gpm
-        self.g = GPGraphs(gpm.model, gpm.gp, gpm.name, gpm.shapes, X_new)
+        made = gpm.make()
+        self.g = GPGraphs(made.model, made.gp, gpm.name, gpm.shapes, X_new)
         self.g.G, self.g.cross = _with_smooth_distances([self.g.G, self.g.cross])
         self.L = cholesky(self.g.G)
         self.residual = self.g.y - self.g.mean

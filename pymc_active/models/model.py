@@ -65,6 +65,17 @@ class Model(Summarized, ABC):
     def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace checked data."""
 
+    def read_known(self, y_sd: Any = None, **sizes: Any) -> Any:
+        """What is known of each measurement, known sds or, by its name, sizes; a ValueError for one that has none."""
+        given = [name for name, size in sizes.items() if size is not None]
+        if given:
+            raise ValueError(f"{given[0]} is for a model with a likelihood that has it; this is {self.description}")
+        return y_sd
+
+    def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:
+        """Raise a ValueError for outcomes (n,) that the model cannot have."""
+        return
+
     @abstractmethod
     def check_replaceable(self) -> None:
         """Raise the ValueError of :meth:`set_data` if a PyMC model of your own has data that cannot be replaced."""

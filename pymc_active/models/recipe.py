@@ -33,7 +33,13 @@ def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
         priors = {name: _read_prior(prior) for name, prior in priors.items()}
     columns = pd.Index([read_label(label) for label in recipe["inputs"]], dtype=object, tupleize_cols=False)
     scales = {"x_scale": recipe["x_scale"], "y_scale": _read_scale(recipe["y_scale"], recipe["is_renewed"])}
-    return columns, {"mean": recipe["mean"], "priors": priors, **scales, **options}
+    return columns, {
+        "mean": recipe["mean"],
+        "priors": priors,
+        "likelihood": recipe.get("likelihood", "normal"),
+        **scales,
+        **options,
+    }
 
 
 def write_scale(scale: Affine) -> list | None:

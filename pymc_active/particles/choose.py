@@ -21,6 +21,7 @@ from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     ignoring,
@@ -82,8 +83,11 @@ def choose(
         return run_smc(gpm, n_particles, rng, progressbar, compile_kwargs=compile_kwargs, renew=renew)
     posterior = gpm.posterior(compile_kwargs)
     is_embedding = gpm.embedding is not None
-    hides = posterior.hides_modes and not is_embedding
-    cheap = _CHEAP * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
+    # Outcomes that are not normal say less, so that modes are wide and levels few; and each step of a search, where
+    # sites have to converge, costs as much as all particles.
+    is_latent = isinstance(posterior, LatentPosterior)
+    hides = posterior.hides_modes and not is_embedding and not is_latent
+    cheap = _MOST if is_latent else _CHEAP * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
     # The way does not depend on how many particles are asked for.
     cost = _cost(gpm, posterior, gpm.n_particles(len(posterior.y)))
 
@@ -108,7 +112,7 @@ def choose(
         annealed = smc("SMC is cheap for so few data")
         d, is_unsure = annealed.diagnostics, annealed.log_evidence_error > _UNSURE
         # With fewer points than parameters no mode is narrow.
-        may_miss = is_embedding and len(posterior.y) >= posterior.n_parameters
+        may_miss = is_embedding and not is_latent and len(posterior.y) >= posterior.n_parameters
         is_behind = d["lag"] > (_LAG_OF_EMBEDDINGS if is_embedding else _LAG)
         is_behind = is_behind or (may_miss and annealed.has_missed_a_mode)
         if not (is_behind or (annealed.has_lost_families if is_embedding else d["warnings"] or is_unsure)):

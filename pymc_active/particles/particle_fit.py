@@ -296,8 +296,9 @@ class ParticleFit(Fit):
         return self.swarm.space.lift(self.swarm.z[self.swarm.resample(draws, rng)], rng)
 
     def update(
-        self, X_new: Any, y_new: Any, *, y_sd: Any = None, random_seed: int | np.random.Generator | None = None
-    ) -> ParticleFit:
+        self, X_new: Any, y_new: Any, *, y_sd: Any = None, y_trials: Any = None, exposure: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> ParticleFit:  # fmt: skip
         """The fit with points added, X_new (k, D) and y_new (k,), at the price of reweighing where that is right.
 
         ``y_sd``, (k,) or a number, are known standard deviations of the new measurements, as in :func:`ard_gp`.
@@ -310,7 +311,9 @@ class ParticleFit(Fit):
         """
         points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
         values = read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
-        errors = read_error_bars(y_sd, len(points), X_new)
+        known = self.gpm.read_known(y_sd, y_trials=y_trials, exposure=exposure)
+        errors = read_error_bars(known, len(points), X_new)
+        self.gpm.check_outcomes(values, errors)
         with holding(self.gpm, self.data.joined(points, values, errors)):
             return self.follow(np.random.default_rng(random_seed))
 

@@ -75,7 +75,7 @@ class ArrayPosterior(MeasuredPosterior):
     def log_priors(self, thetas):
         return self.prior.values(thetas), -(thetas - self.prior.mean) * self.prior.precision
 
-    def _likelihoods(self, thetas, extra_noise, gradient):
+    def _likelihoods(self, thetas, extra_noise, gradient, start=None):
         S, n, P = len(thetas), len(self.y), self.n_parameters
         full = np.hstack([thetas, np.broadcast_to(self.constants, (S, len(self.constants)))])
         residual = self.y - full[:, self.mean_indices] @ self._basis.T

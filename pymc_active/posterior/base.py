@@ -55,11 +55,20 @@ class InputGradients(NamedTuple):
 
 
 class Likelihoods(NamedTuple):
-    """Log likelihoods of S particles, their gradients (S, P) and their derivatives in ``extra_noise`` (S,)."""
+    """Log likelihoods of S particles, their gradients (S, P) and their derivatives in ``extra_noise`` (S,).
+
+    ``sites`` (S, k), if there are any, are from where evaluations nearby need fewer sweeps.
+    """
 
     value: np.ndarray
     gradient: np.ndarray
     in_noise: np.ndarray
+    sites: np.ndarray | None = None
+
+    def take(self, rows: np.ndarray) -> Likelihoods:
+        """Of some of the particles, with repeats."""
+        sites = None if self.sites is None else self.sites[rows]
+        return Likelihoods(self.value[rows], self.gradient[rows], self.in_noise[rows], sites)
 
 
 class State(NamedTuple):
@@ -116,6 +125,10 @@ class Posterior(ABC):
     def light_state(self, theta: np.ndarray) -> State:
         """As :meth:`state`, for values, and predictions without gradients in theta: faster, and in less memory."""
         return self.state(theta)
+
+    def light_states(self, thetas: np.ndarray) -> list[State]:
+        """:meth:`light_state` at every row of thetas (S, P)."""
+        return [self.light_state(theta) for theta in thetas]
 
     @property
     def of_each(self) -> Self:
@@ -218,10 +231,15 @@ class Posterior(ABC):
         values = self.values(thetas)
         return np.where(np.isfinite(values), values - self.log_priors(thetas)[0], -np.inf)
 
-    def log_likelihoods(self, thetas: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
-        """Log likelihoods at the rows of thetas (S, P); (-inf, zeros) where K + noise is not positive definite."""
-        if len(self.y) <= _BATCHED:
-            return self._in_blocks(thetas, extra_noise, gradient=True)
+    def log_likelihoods(
+        self, thetas: np.ndarray, extra_noise: float = 0.0, start: np.ndarray | None = None
+    ) -> Likelihoods:
+        """Log likelihoods at the rows of thetas (S, P); (-inf, zeros) where K + noise is not positive definite.
+
+        ``start`` are the ``sites`` of places nearby, if there are any.
+        """
+        if len(self.y) <= _BATCHED or start is not None:
+            return self._in_blocks(thetas, extra_noise, True, start)
         return self._one_by_one(thetas, extra_noise)
 
     def _one_by_one(self, thetas: np.ndarray, extra_noise: float) -> Likelihoods:
@@ -239,16 +257,30 @@ class Posterior(ABC):
         in_noise = -0.5 * self.trace(state.factor.W) + state.factor.beside.slope
         return -state.factor.nll, -self.likelihood_gradient(state), float(in_noise)
 
-    def _in_blocks(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
+    def _in_blocks(
+        self, thetas: np.ndarray, extra_noise: float, gradient: bool, start: np.ndarray | None = None
+    ) -> Likelihoods:
         step = max(1, _STACKED // len(self.y) ** 2)
+        rows = [slice(i, i + step) for i in range(0, len(thetas), step)]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            starts = [() if start is None else (start[block],) for block in rows]
             blocks = [
-                self._likelihoods(thetas[i : i + step], extra_noise, gradient) for i in range(0, len(thetas), step)
+                self._likelihoods(thetas[block], extra_noise, gradient, *known)
+                for block, known in zip(rows, starts, strict=True)
             ]
-        return _finite(Likelihoods(*map(np.concatenate, zip(*blocks, strict=True))))
+        sites = [block.sites for block in blocks if block.sites is not None]
+        joined = Likelihoods(
+            np.concatenate([block.value for block in blocks]),
+            np.concatenate([block.gradient for block in blocks]),
+            np.concatenate([block.in_noise for block in blocks]),
+            np.concatenate(sites) if sites else None,
+        )
+        return _finite(joined)
 
     @abstractmethod
-    def _likelihoods(self, thetas: np.ndarray, extra_noise: float, gradient: bool) -> Likelihoods:
+    def _likelihoods(
+        self, thetas: np.ndarray, extra_noise: float, gradient: bool, start: np.ndarray | None = None
+    ) -> Likelihoods:
         """Log likelihoods of a few particles at once, which may not be finite; zeros for gradients not asked for."""
 
     @abstractmethod
@@ -277,7 +309,7 @@ class Posterior(ABC):
 
 def _finite(likelihoods: Likelihoods) -> Likelihoods:
     """The same, with (-inf, zeros) where anything is not finite."""
-    value, gradient, in_noise = likelihoods
+    value, gradient, in_noise, _ = likelihoods
     good = np.isfinite(value) & np.isfinite(gradient).all(1) & np.isfinite(in_noise)
     value[~good], gradient[~good], in_noise[~good] = -np.inf, 0.0, 0.0
     return likelihoods

@@ -13,6 +13,7 @@ from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor
 from pymc_active.posterior.graph import GraphPosterior
+from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.support.scaling import Affine
 
 # Step of central differences, where a user's mean or noise has no derivatives, as a fraction of the range of an input.
@@ -25,7 +26,14 @@ class ConditionedGP:
     def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False):
         self.posterior, self.theta = posterior, np.asarray(theta, float)
         self.sign = -1.0 if minimize else 1.0
-        self.X, self.y = posterior.X, self.sign * posterior.y
+        self.X = posterior.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """The outputs (n,), or the sites that stand for outcomes that are not normal."""
+        if not isinstance(self.posterior, LatentPosterior):
+            return self.sign * self.posterior.y
+        return self.sign * self.factor.residual + self.prior_mean(self.X)[0]
 
     @cached_property
     def _state(self) -> State:
@@ -90,7 +98,7 @@ class ConditionedGP:
     @cached_property
     def _constant_noise(self) -> float | None:
         """The noise variance, unless it may depend on the input."""
-        if not isinstance(self.posterior, ArrayPosterior):
+        if not isinstance(self.posterior, ArrayPosterior) or isinstance(self.posterior, LatentPosterior):
             return None
         user = self.posterior.moments(self._state, self.to_user(self.X[:1])).noise_variance
         return float(user[0]) / float(self.posterior.y_map.scale) ** 2
@@ -105,6 +113,8 @@ class ConditionedGP:
     @property
     def data_noise(self) -> np.ndarray:
         """Noise variance of each row of the data (n,), with its known part; rows may be means."""
+        if isinstance(self.posterior, LatentPosterior):
+            return self.factor.sites
         return (self.noise_variance(self.X) + self.posterior.known_variance) / self.posterior.counts
 
     def noise_variance_gradient(self, X: np.ndarray) -> np.ndarray:

@@ -48,6 +48,10 @@ class EmbeddedGP(ConditionedGP):
     def _constant_noise(self):
         return self.source._constant_noise
 
+    @property
+    def y(self):
+        return self.source.y
+
     def to_user(self, X):
         raise NotImplementedError("many inputs x have the same embedded inputs u")
 

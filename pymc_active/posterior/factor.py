@@ -116,6 +116,8 @@ class Factor:
         self.alpha = lapack.dpotrs(self.L, residual, lower=1)[0]
         # What means of replicates leave out of the likelihood.
         self.beside = Beside()
+        # Variances of the sites, and derivatives in the likelihood's parameters, where outcomes are not normal.
+        self.sites, self.in_phi = np.zeros(len(residual)), np.empty(0)
         self.nll = 0.5 * (residual @ self.alpha + len(residual) * LOG_2PI) + np.log(np.diagonal(self.L)).sum()
 
     @property

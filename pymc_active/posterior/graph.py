@@ -367,7 +367,7 @@ class GraphPosterior(Posterior):
             G = np.full_like(G, np.nan)
         return State(theta, Factor(G, self.y - mean), None)
 
-    def _likelihoods(self, thetas, extra_noise, gradient):
+    def _likelihoods(self, thetas, extra_noise, gradient, start=None):
         G, mean = self._functions.states(thetas, *self._data)
         # Compiled functions may return views, of the same matrix for every theta.
         G, residual = np.array(G), self.y - mean

@@ -29,19 +29,19 @@ def most_kept(n: int) -> int:
     return max(_BYTES // _bytes(n), _LEAST)
 
 
-def kept_state(posterior: Posterior, theta: np.ndarray) -> State:
-    """:meth:`~pymc_active.posterior.base.Posterior.light_state`, made once if there is room for it."""
-    key, n = theta.tobytes(), len(posterior.y)
-    known = _kept.get(posterior, {}).get(key)
-    if known is not None:
-        return known
-    state = posterior.light_state(theta)
+def kept_states(posterior: Posterior, thetas: np.ndarray) -> list[State]:
+    """:meth:`~pymc_active.posterior.base.Posterior.light_states`, made once if there is room for them."""
+    keys, n = [theta.tobytes() for theta in thetas], len(posterior.y)
+    known = _kept.get(posterior, {})
+    missing = {key: row for row, key in enumerate(keys) if key not in known}
+    made = dict(zip(missing, posterior.light_states(thetas[list(missing.values())]), strict=True)) if missing else {}
+    found = [known[key] if key in known else made[key] for key in keys]
     with _lock:
         # Other posteriors give way; of this one the first draws stay, which come first the next time, too.
-        if sum(_bytes(len(other.y)) * len(states) for other, states in _kept.items()) + _bytes(n) > _BYTES:
+        if sum(_bytes(len(other.y)) * len(states) for other, states in _kept.items()) + _bytes(n) * len(made) > _BYTES:
             for other in [other for other in _kept if other is not posterior]:
                 del _kept[other]
         states = _kept.setdefault(posterior, {})
-        if len(states) < most_kept(n):
-            states[key] = state
-    return state
+        for key in list(made)[: max(most_kept(n) - len(states), 0)]:
+            states[key] = made[key]
+    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_active.inference.ensemble import LocalGaussian
-from pymc_active.posterior.base import Moments, Posterior
-from pymc_active.predictions.kept_states import kept_state
+from pymc_active.posterior.base import Moments, Posterior, State
+from pymc_active.predictions.kept_states import kept_states, most_kept
 from pymc_active.support.tables import blocks
 from pymc_active.support.threads import one_blas_thread
 
@@ -81,8 +82,7 @@ def draw_moments(
     S, m = len(thetas), len(X_new)
     means, variances, noises = np.empty((S, m)), np.empty((S, m)), np.empty((S, m))
     with one_blas_thread():
-        for s, theta in enumerate(thetas):
-            state = kept_state(posterior, theta)
+        for s, state in enumerate(_states(posterior, thetas)):
             for rows in blocks(m, max(len(state.factor.alpha), X_new.shape[1] // 8)):
                 moments = posterior.moments(state, X_new[rows])
                 means[s, rows], noises[s, rows] = moments.mean, moments.noise_variance
@@ -90,13 +90,19 @@ def draw_moments(
     return means, variances, noises
 
 
+def _states(posterior: Posterior, thetas: np.ndarray) -> Iterator[State]:
+    """Factorisations at thetas (S, P), so many at a time as are kept."""
+    step = most_kept(len(posterior.y))
+    for start in range(0, len(thetas), step):
+        yield from kept_states(posterior, thetas[start : start + step])
+
+
 def draw_gradients(
     posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
 ) -> tuple[PredictiveMoments, Gradients] | None:
     """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
-    for theta in thetas:
-        state = kept_state(posterior, theta)
+    for state in _states(posterior, thetas):
         plain = posterior.input_gradients(state, X_new)
         if plain is None:
             return None

@@ -37,16 +37,16 @@ def _predicted(
         mean = w @ means
         found |= {"f_mean": mean, "f_variance": w @ np.square(means - mean)}
         if probabilities is not None:
-            found["f_quantile"] = _quantiles(means, w, probabilities)
+            found["f_quantile"] = weighted_quantiles(means, w, probabilities)
         found |= {"y_mean": mean, "y_variance": weights @ np.square(draws - mean)}
     if probabilities is not None:
-        found["y_quantile"] = _quantiles(draws, weights, probabilities)
+        found["y_quantile"] = weighted_quantiles(draws, weights, probabilities)
     if y is not None:
         found["y_log_density"] = members.log_mean(members.log_densities(y[None], X))[0]
     return found
 
 
-def _quantiles(draws: np.ndarray, weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+def weighted_quantiles(draws: np.ndarray, weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """Weighted quantiles (q, m) of draws (S, m), values that were drawn."""
     weights = np.broadcast_to(weights[:, None], draws.shape)
     return np.quantile(draws, probabilities, axis=0, weights=weights, method="inverted_cdf")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import logsumexp
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
@@ -15,10 +17,11 @@ from pymc_active.information.mixture_quantiles import mixture_log_density, mixtu
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes
+from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.predictions.outcomes import predicted_outcomes
+from pymc_active.predictions.outcomes import predicted_outcomes, weighted_quantiles
 from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
@@ -73,8 +76,10 @@ def predict(
         ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: that of the mode, or
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
-        whose negative mean is the NLL. Of a ``pm.Model``, ``f`` is the expected outcome given the parameters; there
-        is also ``y_mean``, by draws where PyMC has no formula.
+        whose negative mean is the NLL. With a ``likelihood`` f is on the scale of its link; there are also ``y_mean``,
+        the probability of success or the expected count of an outcome of size one, and, with ``quantiles``, intervals
+        of this probability or count, ``rate_quantile``. Of a ``pm.Model``, ``f`` is the expected outcome given
+        the parameters; there is also ``y_mean``, by draws where PyMC has no formula.
 
     Raises
     ------
@@ -107,6 +112,8 @@ def predict(
         low, high = ensemble.gpm.box
         warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
+    if values is not None:
+        ensemble.gpm.check_outcomes(values, np.ones(len(values)))
     if is_of_processes(ensemble):
         for process in ensemble.processes:
             process.check_rows(points)
@@ -114,8 +121,10 @@ def predict(
         return _dataset(found, X_new, probabilities, ensemble.method)
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)
+    outcomes = LatentOutcomes.of(ensemble)
+    predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes)
     blocks = [
-        _predicted(ensemble, points[block], probabilities, None if values is None else values[block]) for block in rows
+        predicted(ensemble, points[block], probabilities, None if values is None else values[block]) for block in rows
     ]
     found = {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
     return _dataset(found, X_new, probabilities, ensemble.method)
@@ -147,10 +156,35 @@ def _predicted(
     return found
 
 
+def _predicted_outcomes(
+    outcomes: LatentOutcomes, ensemble: Ensemble, X: np.ndarray, probabilities: np.ndarray | None, y: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The same where outcomes are not normal."""
+    p = mixture(ensemble, X)
+    mean, variance = mixture_moments(p.means, p.variances, p.weights)
+    each, each_variance = outcomes.moments(p)
+    y_mean, y_variance = mixture_moments(each, each_variance, p.weights)
+    found = {"f_mean": mean, "f_variance": variance, "y_mean": y_mean, "y_variance": y_variance}
+    if probabilities is not None:
+        spread = np.maximum(p.variances, np.finfo(float).tiny)
+        found["f_quantile"] = mixture_quantiles(probabilities, p.means, spread, p.weights)
+        found["rate_quantile"] = outcomes.rate(found["f_quantile"])
+        draws = outcomes.draw(p, np.random.default_rng(0))
+        weights = np.tile(p.weights / len(draws), len(draws))
+        found["y_quantile"] = weighted_quantiles(draws.reshape(-1, len(X)), weights, probabilities)
+    if y is not None:
+        log = outcomes.log_densities(y[None], p)[0]
+        with np.errstate(divide="ignore"):
+            found["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
+    return found
+
+
 def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
     """The fit given that points X (k, D) come out as predicted."""
     with one_blas_thread():
         y = posterior_mean(fit, X)
+        if (outcomes := LatentOutcomes.of(as_ensemble(fit))) is not None:
+            y = outcomes.likely(y)
         # A fit may use some of the data only.
         return fit.given(*fit.data.joined(X, y))
 

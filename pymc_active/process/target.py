@@ -65,7 +65,7 @@ class AnnealedModel:
         prior, slope, *_ = self._evaluate(z, self._noise)
         return prior, slope
 
-    def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0) -> Likelihoods:
+    def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0, start: np.ndarray | None = None) -> Likelihoods:
         """Log likelihoods with additional noise, in variances of y."""
         self._noise = extra_noise
         return Likelihoods(*self._evaluate(z, extra_noise)[2:])

@@ -1,0 +1,1 @@
+"""Distributions of an outcome given the latent function."""

@@ -1,0 +1,19 @@
+"""Likelihoods by the names that builders take."""
+
+from __future__ import annotations
+
+from pymc_active.likelihoods.base import Likelihood
+from pymc_active.likelihoods.binary import Bernoulli, Binomial
+from pymc_active.likelihoods.counts import NegativeBinomial, Poisson
+
+_ALL: tuple[type[Likelihood], ...] = (Bernoulli, Binomial, Poisson, NegativeBinomial)
+LIKELIHOODS = {kind.name: kind for kind in _ALL}
+
+
+def find_likelihood(name: str) -> Likelihood | None:
+    """The likelihood of a name, None for ``"normal"``; a ValueError for others."""
+    if name == "normal":
+        return None
+    if name not in LIKELIHOODS:
+        raise ValueError(f"likelihood must be one of normal, {', '.join(LIKELIHOODS)}; got {name!r}")
+    return LIKELIHOODS[name]()

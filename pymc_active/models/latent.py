@@ -1,0 +1,57 @@
+"""What a builder's model needs where outcomes are not normal: how these are read, and a latent function in PyMC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from pymc_active.likelihoods.base import Likelihood
+from pymc_active.likelihoods.by_name import find_likelihood
+from pymc_active.support.scaling import Affine
+
+# Added to the diagonal of the prior covariance in PyMC, whose Cholesky factor is taken: smaller than any outcome shows.
+_JITTER = 1e-6
+
+
+def read_likelihood(name: str, sizes: Mapping[str, Any], y_sd: Any) -> tuple[Likelihood | None, Any]:
+    """The likelihood of a name, None for the normal one, and what each row has besides: known sds or sizes."""
+    found = find_likelihood(name)
+    given = [key for key, size in sizes.items() if size is not None]
+    wanted = None if found is None else found.size_name
+    for key in given:
+        if key != wanted:
+            needs = f"which takes {wanted}" if wanted else "which takes neither y_trials nor exposure"
+            raise ValueError(f"{key} does not belong to likelihood={name!r}, {needs}")
+    if found is None:
+        return None, y_sd
+    if y_sd is not None:
+        raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
+    return found, sizes[given[0]] if given else None
+
+
+def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:
+    """Where the latent function lies, for default priors: about the logarithm of the mean rate of counts."""
+    if likelihood.size_name != "exposure":
+        return None
+    rate = (y.sum() + 0.5) / (len(y) if size is None else size.sum())
+    return Affine(np.array(np.round(np.log(rate), 2)), np.array(1.0))
+
+
+def latent_model(blueprint: Any, name: str) -> tuple[pm.Model, pm.gp.Latent]:
+    """The PyMC model of a blueprint's current data, with the latent function ``f`` at these."""
+    X, y, size = blueprint.data
+    with pm.Model(model=None, coords={"obs": list(range(len(y))), **blueprint.parameters.coords}) as model:
+        X_data, y_data = pm.Data("X", X, dims=("obs", "input")), pm.Data("y_data", y, dims="obs")
+        given: Any = 1.0 if size is None else pm.Data(blueprint.likelihood.size_name, size, dims="obs")
+        variables = blueprint.parameters.register(model)
+        gp = pm.gp.Latent(mean_func=blueprint.mean_function(variables), cov_func=blueprint.covariance(variables))
+        f = gp.prior("f", X=X_data, n_outputs=1, dims="obs", jitter=_JITTER)
+        is_whole = blueprint.likelihood.is_whole
+        observed = pt.cast(y_data, "int64") if is_whole else y_data
+        of_size = pt.cast(given, "int64") if blueprint.likelihood.size_name == "y_trials" else given
+        blueprint.likelihood.pymc(name, f, of_size, variables, observed=observed, dims="obs")
+    return model, gp

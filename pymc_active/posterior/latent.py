@@ -1,0 +1,224 @@
+"""The posterior of builders' models whose outcomes are not normal: Gaussian given sites, found for each particle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple, override
+
+import numpy as np
+
+from pymc_active.likelihoods.base import Likelihood, Phi
+from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior, KernelPosterior
+from pymc_active.posterior.base import Likelihoods, difference_hessian
+from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
+from pymc_active.posterior.sites import EXACT, ROUGH, Propagated, Sites, propagate
+
+# Errors of the log evidence, nats, of sites that did not converge, as where all parameters are absurd: none is known.
+_UNKNOWN = 0.5
+# Steps of central differences, in prior sds: of gradients, and of predictions.
+_STEP = 1e-3
+# Numbers in the covariances of several particles at a time.
+_TOGETHER = 500_000
+
+
+class _Known(NamedTuple):
+    """The sites of one particle: its log evidence, z less the prior mean and variances (n,), slopes in phi (q,)."""
+
+    value: float
+    residual: np.ndarray
+    variance: np.ndarray
+    in_phi: np.ndarray
+
+
+@dataclass(eq=False, repr=False)
+class LatentPosterior(ArrayPosterior):
+    """A latent function with any likelihood; the noise of the Gaussian process itself is zero.
+
+    ``phi_indices`` are the positions of the likelihood's parameters in (theta, constants). ``y`` are outcomes as they
+    are, and the map of outputs is that of the latent function.
+    """
+
+    _: KW_ONLY
+    likelihood: Likelihood
+    phi_indices: np.ndarray
+    # Of the one particle that this copy is for.
+    _known: _Known | None = None
+
+    @override
+    def _set_data(self, X, y, y_sd):
+        self.X, self.y = self.x_map(X), np.asarray(y, float)
+        self.size = np.ones(len(y)) if y_sd is None else np.where(y_sd > 0, y_sd, 1.0)
+        self._basis, self.counts, self.replicates, self.known_variance = self.mean_basis(self.X), 1, None, 0.0
+        self.forget()
+
+    @override
+    def _take(self, rows):
+        super()._take(rows)
+        self.size = self.size[rows]
+
+    @property
+    @override
+    def of_each(self):
+        return self
+
+    @property
+    @override
+    def noise_unit(self):
+        return 1.0
+
+    def phi(self, full: np.ndarray) -> Phi:
+        """The likelihood's parameters as columns, for rows (theta, constants)."""
+        return [full[:, [index]] for index in self.phi_indices]
+
+    def _propagate(
+        self, full: np.ndarray, K: np.ndarray, tolerance: float, start: np.ndarray | None = None, power: float = 1.0
+    ) -> tuple[Propagated, np.ndarray]:
+        """The sites of rows (theta, constants), in user's units of f, and prior means (S, n) in these."""
+        # The likelihood knows f in its own units.
+        mean = self.y_map.shift + self.y_map.scale * (full[:, self.mean_indices] @ self._basis.T)
+        sites = None if start is None else Sites(*np.split(start, 2, axis=1))
+        scaled, phi = self.y_map.scale**2 * K, self.phi(full)
+        return propagate(scaled, mean, self.likelihood, self.y, self.size, phi, sites, tolerance, power), mean
+
+    @override
+    def _likelihoods(self, thetas, extra_noise, gradient, start=None):
+        S, n, P = len(thetas), len(self.y), self.n_parameters
+        full = self.full(thetas)
+        G, pullback = self._covariances(full)
+        # A power of the likelihood in place of noise: much noise in a function would make counts of any size.
+        power = 1 / (1 + extra_noise)
+        found, _ = self._propagate(full, G, ROUGH, start, power)
+        value = np.where(found.error < _UNKNOWN, found.value, np.nan)
+        sites = np.hstack(found.sites)
+        if not gradient:
+            return Likelihoods(value, np.zeros((S, P)), np.zeros(S), sites)
+        unit = float(self.y_map.scale)
+        W = found.W * unit**2
+        # Entries off the diagonal stand for two.
+        W.reshape(S, n * n)[:, :: n + 1] *= 0.5
+        slope = -pullback(W)
+        slope[:, self.mean_indices] += unit * found.alpha @ self._basis
+        slope[:, self.phi_indices] += found.in_phi
+        return Likelihoods(value, slope[:, :P], -(power**2) * found.in_power, sites)
+
+    @override
+    def _log_likelihood(self, theta, extra_noise):
+        [value], [gradient], [in_noise], _ = self._likelihoods(theta[None], extra_noise, True)
+        return value, gradient, in_noise
+
+    @override
+    def light_states(self, thetas):
+        if len(thetas) == 1:
+            # Sums over one particle would have other rounding errors.
+            return self.light_states(np.repeat(thetas, 2, axis=0))[:1]
+        full, n = self.full(thetas), len(self.y)
+        # As many at a time as fit into memory.
+        step, states = max(2, _TOGETHER // n**2), []
+        for start in range(0, len(full), step):
+            rows = slice(start, start + step)
+            found, mean = self._propagate(full[rows], self._covariances(full[rows])[0], EXACT)
+            for s, theta in enumerate(thetas[rows]):
+                other = copy(self)
+                other._known = _Known(found.value[s], found.sites.z[s] - mean[s], found.sites.s[s], found.in_phi[s])
+                states.append(other.light_state(theta))
+        return states
+
+    def full(self, thetas: np.ndarray) -> np.ndarray:
+        """Rows (theta, constants) for thetas (S, P)."""
+        return np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
+
+    def _covariances(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Lower triangles of the prior covariances (S, n, n), and the pullback of derivatives in these."""
+        n = len(self.y)
+        K, pullback = self._batch(full)
+        G, where = np.zeros((len(full), n, n)), self._pairs.rows * n + self._pairs.columns
+        G.reshape(len(full), n * n)[:, where] = K
+        return G, lambda W: pullback(W.reshape(len(full), n * n)[:, where])
+
+    @override
+    def _factor(self, theta, K, extra_noise):
+        known = self._known
+        if known is None:
+            K.flat[:: len(K) + 1] += extra_noise
+            found, mean = self._propagate(theta[None], K[None], EXACT)
+            if not found.error[0] < _UNKNOWN:
+                raise NotPositiveDefiniteError("the latent function is so wide that no outcome of it has a density")
+            known = _Known(found.value[0], found.sites.z[0] - mean[0], found.sites.s[0], found.in_phi[0])
+        unit = float(self.y_map.scale)
+        sites = known.variance / unit**2
+        K.flat[:: len(K) + 1] += sites
+        factor = Factor(K, known.residual / unit)
+        factor.nll, factor.sites, factor.in_phi = -float(known.value), sites, known.in_phi
+        return factor
+
+    def leave_one_out(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The function at each row given all others: means, variances, log densities (M, n); log likelihoods (M,)."""
+        unit, phi = float(self.y_map.scale), self.phi(self.full(thetas))
+        mean, variance = np.empty((2, len(thetas), len(self.y)))
+        log_likelihood = np.empty(len(thetas))
+        for m, state in enumerate(self.light_states(thetas)):
+            factor = state.factor
+            g = np.diagonal(factor.inverse)
+            prior = self.prior_mean(state.theta, self.X)[0]
+            mean[m] = self.y_map.shift + unit * (prior + factor.residual - factor.alpha / g)
+            variance[m], log_likelihood[m] = unit**2 * (1 / g - factor.sites), -factor.nll
+        log_density = self.likelihood.tilted(mean, variance, self.y, self.size, phi).log_z
+        return mean, variance, log_density, log_likelihood
+
+    def draw_outcomes(
+        self, thetas: np.ndarray, mean: np.ndarray, variance: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Outcomes (M, n) of the rows where the function has moments (M, n)."""
+        f = mean + np.sqrt(np.maximum(variance, 0.0)) * rng.normal(size=mean.shape)
+        return self.likelihood.draw(f, self.size, self.phi(self.full(thetas)), rng)
+
+    def simulate(self, thetas: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Data sets (M, n) at the rows."""
+        full, n = self.full(thetas), len(self.y)
+        f = np.empty((len(thetas), n))
+        for m, K in enumerate(self._covariances(full)[0]):
+            # Eigenvectors, since the covariance of near rows is singular.
+            values, vectors = np.linalg.eigh(K)
+            f[m] = vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.normal(size=n))
+        f = self.y_map.shift + self.y_map.scale * (f + full[:, self.mean_indices] @ self._basis.T)
+        return self.draw_outcomes(thetas, f, np.zeros_like(f), rng)
+
+    @override
+    def likelihood_gradient(self, state):
+        gradient = super().likelihood_gradient(state)
+        for index, part in zip(self.phi_indices, state.factor.in_phi, strict=True):
+            if index < len(gradient):
+                gradient[index] -= part
+        return gradient
+
+    @override
+    def likelihood_hessian(self, state):
+        return difference_hessian(self, state.theta, _STEP * self.prior.sd)
+
+    @override
+    def moments(self, state, X_new, *, gradient=False):
+        """Latent moments, with the noise that an outcome of size one is worth; gradients by central differences."""
+        plain = super().moments(state, X_new)
+        variance = np.maximum(plain.variance, 0.0)
+        phi = [part[0] for part in self.phi(self.full(state.theta[None]))]
+        plain = plain._replace(variance=variance, noise_variance=self.likelihood.noise(plain.mean, variance, 1.0, phi))
+        if not gradient:
+            return plain
+        slopes = []
+        for step in np.diag(_STEP * self.prior.sd):
+            up, down = (self.moments(self.light_state(state.theta + h), X_new) for h in (step, -step))
+            slopes.append([(a - b) / (2 * step.sum()) for a, b in zip(up[:2], down[:2], strict=True)])
+        mean, variance_gradient = np.array(slopes).transpose(1, 2, 0)
+        return plain._replace(mean_gradient=mean, variance_gradient=variance_gradient)
+
+
+@dataclass(eq=False, repr=False)
+class LatentKernelPosterior(LatentPosterior, KernelPosterior):
+    """With any covariance of few parameters."""
+
+
+@dataclass(eq=False, repr=False)
+class LatentEmbeddingPosterior(LatentPosterior, EmbeddingPosterior):
+    """With a learned embedding."""

@@ -1,0 +1,158 @@
+"""Outcomes of an ensemble whose likelihood is not normal: densities, moments and information given latent Gaussians."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp, ndtri, xlogy
+
+from pymc_active.inference.ensemble import Ensemble
+from pymc_active.likelihoods.base import Likelihood, Phi
+from pymc_active.likelihoods.binary import Bernoulli
+from pymc_active.posterior.latent import LatentPosterior
+from pymc_active.predictions.mixtures import Mixture
+
+# Members of a model that score outcomes without a formula.
+_SOME = 96
+# Equally probable values of a standard normal, which stand for f, and numbers in one array.
+_NODES, _BLOCK = ndtri((np.arange(16) + 0.5) / 16), 4_000_000
+
+
+@dataclass(frozen=True)
+class LatentOutcomes:
+    """What the members of an ensemble say about an outcome of size one, from their latent Gaussians.
+
+    ``parts`` are the likelihoods, their parameters as columns (S_k, 1), and the rows of a mixture that they are for.
+    """
+
+    parts: tuple[tuple[Likelihood, Phi, slice], ...]
+
+    @classmethod
+    def of(cls, ensemble: Ensemble) -> LatentOutcomes | None:
+        """Of an ensemble of builders' models; None if outcomes are normal."""
+        parts, start = [], 0
+        for part in ensemble.parts:
+            posterior = part.space.posterior
+            stop = start + len(part.z)
+            if isinstance(posterior, LatentPosterior):
+                parts.append((posterior.likelihood, posterior.phi(posterior.full(part.z)), slice(start, stop)))
+            start = stop
+        if not parts:
+            return None
+        if len(parts) < len(ensemble.parts):
+            raise ValueError("models with normal outcomes and models with other ones cannot be averaged")
+        return cls(tuple(parts))
+
+    def log_densities(self, Y: np.ndarray, p: Mixture) -> np.ndarray:
+        """Log densities (K, S, m) of outcomes Y (K, m) under each member."""
+        found = [
+            likelihood.tilted(p.means[rows], np.maximum(p.variances[rows], 1e-12), Y[:, None], 1.0, phi).log_z
+            for likelihood, phi, rows in self.parts
+        ]
+        return np.concatenate(found, axis=1)
+
+    def moments(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of an outcome under each member, (S, m) each."""
+        found = [likelihood.moments(p.means[rows], p.variances[rows], 1.0, phi) for likelihood, phi, rows in self.parts]
+        mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
+        return mean, variance
+
+    def rate(self, f: np.ndarray) -> np.ndarray:
+        """The expected outcome where the latent function is f; it increases with f."""
+        return self.parts[0][0].rate(f)
+
+    def likely(self, f: np.ndarray) -> np.ndarray:
+        """Outcomes (m,) that stand for unknown ones where f is predicted."""
+        return np.round(self.rate(f)) if self.parts[0][0].is_whole else self.rate(f)
+
+    def rates(self, p: Mixture) -> np.ndarray:
+        """Equally probable expected outcomes (Q, S, m) of each member."""
+        return self.rate(p.means + np.sqrt(p.variances) * _NODES[:, None, None])
+
+    def draw(self, p: Mixture, rng: np.random.Generator) -> np.ndarray:
+        """Outcomes (Q, S, m) of each member, with common random numbers at all points."""
+        found, normals = [], rng.permuted(np.tile(_NODES, (len(p.weights), 1)), axis=1).T
+        seed = int(rng.integers(2**31))
+        for likelihood, phi, rows in self.parts:
+            f = p.means[rows] + np.sqrt(p.variances[rows]) * normals[:, rows, None]
+            found.append(likelihood.draw(f, 1.0, phi, np.random.default_rng(seed)))
+        return np.concatenate(found, axis=1)
+
+    def _values(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
+        """Outcomes (K, m) and log weights (K, m) of a sum over them."""
+        likelihood, phi, _ = self.parts[0]
+        if len(self.parts) == 1:
+            return likelihood.values(p.means, p.variances, 1.0, phi)
+        found = [one.values(p.means[rows], p.variances[rows], 1.0, phi) for one, phi, rows in self.parts]
+        # The widest range is that of all.
+        return max(found, key=lambda pair: float(np.ptp(pair[0])))
+
+    def information(self, p: Mixture, owner: np.ndarray | None = None) -> np.ndarray:
+        """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""
+        Y, log_weights = self._values(p)
+        step = max(1, _BLOCK // (len(Y) * len(p.weights) * len(_NODES)))
+        found = []
+        for i in range(0, Y.shape[1], step):
+            some = slice(i, i + step)
+            found.append(self._information(_columns(p, some), Y[:, some], log_weights[:, some], owner))
+        return np.concatenate(found)
+
+    def entropy(self, p: Mixture) -> np.ndarray:
+        """The entropy of an outcome, nats, (m,)."""
+        Y, log_weights = self._values(p)
+        log = logsumexp(self.marginals(Y, p), axis=1, b=p.weights[:, None])
+        return -(np.exp(log + log_weights) * log).sum(0)
+
+    def marginals(self, Y: np.ndarray, p: Mixture) -> np.ndarray:
+        """:meth:`log_densities` of many outcomes, by fewer nodes."""
+        found = [
+            likelihood.log_marginal(Y[:, None], p.means[rows], p.variances[rows], 1.0, phi)
+            for likelihood, phi, rows in self.parts
+        ]
+        return np.concatenate(found, axis=1)
+
+    @property
+    def n_members(self) -> int | None:
+        """How many members of a model score a criterion; None for all, where there is a formula."""
+        return None if all(isinstance(likelihood, Bernoulli) for likelihood, _, _ in self.parts) else _SOME
+
+    def _information(self, p: Mixture, Y: np.ndarray, log_weights: np.ndarray, owner: np.ndarray | None) -> np.ndarray:
+        log = self.marginals(Y, p) + log_weights[:, None]
+        if owner is None:
+            return _mutual(log, p.weights)
+        each = [owner == k for k in np.unique(owner)]
+        shares = np.array([p.weights[of].sum() for of in each])
+        with np.errstate(divide="ignore"):
+            own = [logsumexp(log[:, of] + np.log(p.weights[of])[:, None], axis=1) for of in each]
+            return _mutual(np.stack(own, axis=1) - np.log(shares)[:, None], shares)
+
+    def information_about_function(self, p: Mixture) -> np.ndarray:
+        """What an outcome tells about the latent function there, and the hyperparameters, nats, (m,)."""
+        Y, log_weights = self._values(p)
+        f = p.means + np.sqrt(p.variances) * _NODES[:, None, None]
+        q, m = len(_NODES), Y.shape[1]
+        weights, out = np.tile(p.weights / q, q), np.empty(m)
+        step = max(1, _BLOCK // (len(Y) * f[..., 0].size))
+        for i in range(0, m, step):
+            columns = slice(i, i + step)
+            found = [
+                likelihood.log_density(f[None, :, rows, columns], Y[:, None, None, columns], 1.0, phi)
+                for likelihood, phi, rows in self.parts
+            ]
+            log = np.concatenate(found, axis=2) + log_weights[:, None, None, columns]
+            out[columns] = _mutual(log.reshape(len(Y), len(weights), -1), weights)
+        return out
+
+
+def _mutual(log: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mutual information (m,) of an outcome and its source: probabilities exp(log) (K, S, m), weights (S,)."""
+    probability = np.exp(log)
+    total = np.einsum("s,ksm->km", weights, probability)
+    inner = np.einsum("s,ksm->m", weights, xlogy(probability, probability))
+    return np.maximum(inner - xlogy(total, total).sum(0), 0.0)
+
+
+def _columns(p: Mixture, columns: slice) -> Mixture:
+    own = {name: getattr(p, name)[:, columns] for name in ("means", "variances", "conditional", "noises")}
+    return p._replace(**own)

@@ -1,0 +1,322 @@
+"""Outcomes that are not normal: what they say about the latent function; models, fits, criteria and runs of them."""
+
+import arviz_base
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.special import ndtr
+from scipy.stats import multivariate_normal
+
+import pymc_active as pma
+from pymc_active.likelihoods.by_name import LIKELIHOODS
+from pymc_active.posterior.sites import EXACT, propagate
+from pymc_active.predictions.latent_outcomes import LatentOutcomes
+from pymc_active.predictions.mixtures import mixture
+
+NAMES = sorted(LIKELIHOODS)
+
+
+def log_density(name, f, y, size, phi):
+    """By SciPy, whose parameters differ from ours."""
+    if name == "bernoulli":
+        return stats.bernoulli.logpmf(y, ndtr(f))
+    if name == "binomial":
+        return stats.binom.logpmf(y, size, ndtr(f))
+    if name == "poisson":
+        return stats.poisson.logpmf(y, size * np.exp(f))
+    alpha = np.exp(phi[0])
+    return stats.nbinom.logpmf(y, alpha, alpha / (alpha + size * np.exp(f)))
+
+
+def outcome(name, rng):
+    """An outcome, its size, and parameters of the likelihood."""
+    phi = [np.array([rng.normal()]) for _ in LIKELIHOODS[name].parameters]
+    if name == "binomial":
+        size = float(rng.choice([1, 5, 50]))
+        return float(rng.integers(0, size + 1)), size, phi
+    if name == "bernoulli":
+        return float(rng.integers(2)), 1.0, phi
+    return float(rng.choice([0, 1, 3, 20, 500])), float(rng.choice([1.0, 2.5])), phi
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_moments_of_the_function_given_an_outcome_are_those_of_a_fine_grid(name):
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        (y, size, phi), m, v = outcome(name, rng), rng.normal(), np.exp(rng.uniform(-5, 1.5))
+        reach = 9 * np.sqrt(v) + (abs(np.log((y + 0.5) / size) - m) if name in ("poisson", "negative_binomial") else 0)
+        f, step = np.linspace(m - reach, m + reach, 40_001, retstep=True)
+        log = log_density(name, f, y, size, phi) + stats.norm.logpdf(f, m, np.sqrt(v))
+        share = np.exp(log - log.max())
+        log_z, share = np.log(share.sum() * step) + log.max(), share / share.sum()
+        mean = share @ f
+        variance = share @ np.square(f - mean)
+        arguments = np.array([m]), np.array([v]), np.array([y]), np.array([size]), phi
+        exact = LIKELIHOODS[name]().tilted(*arguments)
+        near = LIKELIHOODS[name]().tilted(*arguments, (np.array([mean]), np.array([variance])))
+        for found, tolerance in ((exact, 1e-4), (near, 3e-3)):
+            assert_allclose(found.log_z, log_z, atol=tolerance)
+            assert_allclose(m + v * found.slope, mean, atol=tolerance * np.sqrt(variance))
+            assert_allclose(v - v * v * found.bend, variance, rtol=10 * tolerance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slopes_in_parameters_and_powers_are_those_of_differences(name):
+    rng, likelihood, h = np.random.default_rng(2), LIKELIHOODS[name](), 1e-4
+    (y, size, phi), m, v = outcome(name, rng), np.array([0.3]), np.array([0.8])
+
+    def log_z(power=0.7, **shifted):
+        moved = [part + shifted.get(f"p{k}", 0.0) for k, part in enumerate(phi)]
+        return likelihood.tilted(m, v, np.array([y]), np.array([size]), moved, power=power)
+
+    found = log_z()
+    assert_allclose(found.in_power, (log_z(0.7 + h).log_z - log_z(0.7 - h).log_z) / (2 * h), rtol=1e-5)
+    for k, slope in enumerate(found.in_phi):
+        differences = (log_z(**{f"p{k}": h}).log_z - log_z(**{f"p{k}": -h}).log_z) / (2 * h)
+        assert_allclose(slope, differences, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_moments_and_sums_of_outcomes_are_those_of_draws(name):
+    rng, likelihood = np.random.default_rng(3), LIKELIHOODS[name]()
+    phi, mean, variance = [np.array([[0.7]]) for _ in likelihood.parameters], np.array([[0.4]]), np.array([[0.3]])
+    size = 7.0 if name == "binomial" else 1.0
+    f = mean + np.sqrt(variance) * rng.normal(size=(1, 400_000))
+    y = likelihood.draw(f, size, phi, rng)
+    expected, spread = likelihood.moments(mean, variance, size, phi)
+    assert_allclose(expected, y.mean(), atol=5 * y.std() / np.sqrt(y.size))
+    assert_allclose(spread, y.var(), rtol=0.03)
+    values, log_weights = likelihood.values(mean, variance, size, phi)
+    log = likelihood.log_marginal(values[:, None], mean, variance, size, phi)[:, 0] + log_weights
+    assert_allclose(np.exp(log).sum(), 1.0, atol=2e-3)
+    assert_allclose((np.exp(log) * values).sum(), expected[0, 0], rtol=0.03)
+
+
+# Expectation propagation.
+
+
+def test_the_evidence_of_labels_is_near_the_exact_orthant_probability():
+    rng = np.random.default_rng(4)
+    X, y, mean = rng.uniform(-1, 1, size=(8, 2)), rng.integers(0, 2, 8), 0.3
+    K = 4 * np.exp(-0.5 * np.square(X[:, None] - X).sum(-1))
+    found = propagate(K[None], np.full((1, 8), mean), LIKELIHOODS["bernoulli"](), y, np.ones(8), [], None, EXACT)
+    sign = 2 * y - 1
+    exact = multivariate_normal.cdf(sign * mean, cov=sign[:, None] * (K + np.eye(8)) * sign, abseps=1e-6, releps=1e-6)
+    assert_allclose(found.value[0], np.log(exact), atol=0.03)
+    assert found.error[0] <= EXACT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_the_evidence_are_those_of_differences(name):
+    posterior = pma.ard_gp(*data(name, 12, 5), bounds=[(-1, 1)] * 2, **like(name, 12)).posterior()
+    rng = np.random.default_rng(5)
+    theta, h = posterior.prior.mean + 0.3 * rng.normal(size=posterior.n_parameters), 1e-4
+    state = posterior.state(theta)
+    gradient = -posterior.likelihood_gradient(state)
+    for k, e in enumerate(h * np.eye(len(theta))):
+        ends = [posterior.state(theta + sign * e).factor.nll for sign in (1, -1)]
+        assert_allclose(gradient[k], (ends[1] - ends[0]) / (2 * h), rtol=1e-4, atol=1e-4)
+    # Particles are evaluated together, to an error that moves do not notice; from sites nearby as from none.
+    thetas = theta + 0.1 * rng.normal(size=(6, len(theta)))
+    rough = posterior.log_likelihoods(thetas)
+    assert_allclose(rough.value, [-posterior.state(one).factor.nll for one in thetas], atol=0.05)
+    again = posterior.log_likelihoods(thetas, 0.0, rough.sites[::-1].copy())
+    assert_allclose(again.value, rough.value, atol=0.05)
+    # Moves are accepted by values, so that these count.
+    assert_allclose(again.gradient, rough.gradient, atol=0.15 * np.abs(rough.gradient).max())
+
+
+def test_the_same_particle_has_the_same_bits_in_any_company():
+    """A resumed run predicts in other blocks."""
+    posterior = pma.ard_gp(*data("poisson", 12, 6), likelihood="poisson", bounds=[(-1, 1)] * 2).posterior()
+    thetas = posterior.prior.mean + posterior.prior.sd * np.random.default_rng(6).normal(size=(9, 4))
+    together, apart = posterior.light_states(thetas), [posterior.light_states(thetas[[k]])[0] for k in range(9)]
+    for one, other in zip(together, apart, strict=True):
+        assert_array_equal(one.factor.L, other.factor.L)
+        assert_array_equal(one.factor.alpha, other.factor.alpha)
+
+
+# Models and fits.
+
+
+def like(name, n):
+    """Arguments of a builder."""
+    return {"likelihood": name} | ({"y_trials": np.full(n, 6.0)} if name == "binomial" else {})
+
+
+def data(name, n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 2))
+    f = 2 * np.sin(2 * X[:, 0])
+    y = {
+        "bernoulli": rng.normal(size=n) < f,
+        "binomial": rng.binomial(6, ndtr(f)),
+        "poisson": rng.poisson(np.exp(f)),
+        "negative_binomial": rng.negative_binomial(3, 3 / (3 + np.exp(f))),
+    }
+    return X, y[name].astype(float)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def fitted(request):
+    name = request.param
+    gpm = pma.ard_gp(*data(name, 10, 7), bounds=[(-1, 1)] * 2, **like(name, 10))
+    return name, gpm, pma.fit(gpm, random_seed=1, progressbar=False)
+
+
+def test_the_evidence_is_that_of_the_pymc_model(fitted):
+    """The latent function and its hyperparameters are annealed together, without expectation propagation."""
+    _, gpm, fit = fitted
+    joint = pma.fit(gpm.model, method="anneal", n_particles=1024, random_seed=2, progressbar=False)
+    error = np.hypot(fit.log_evidence_error, joint.log_evidence_error)
+    assert abs(fit.log_evidence - joint.log_evidence) < 0.1 + 4 * error
+    assert not fit.diagnostics["warnings"]
+
+
+def test_predictions_are_of_outcomes(fitted):
+    name, _, fit = fitted
+    X = np.random.default_rng(8).uniform(-1, 1, size=(5, 2))
+    found = pma.predict(fit, X, quantiles=(0.05, 0.5, 0.95), y_new=np.ones(5))
+    p, outcomes = mixture(fit.ensemble, X), LatentOutcomes.of(fit.ensemble)
+    rates = outcomes.rates(p)
+    if name in ("bernoulli", "binomial"):
+        assert_allclose(found.y_mean, p.weights @ ndtr(p.means / np.sqrt(1 + p.variances)))
+        assert_allclose(found.y_variance, found.y_mean * (1 - found.y_mean))
+        assert_allclose(found.y_log_density, np.log(found.y_mean), rtol=1e-6)
+        assert_allclose(found.rate_quantile, ndtr(found.f_quantile))
+    else:
+        assert_allclose(found.rate_quantile, np.exp(found.f_quantile))
+        assert (found.y_variance > found.y_mean).all()
+    assert_allclose(p.weights @ rates.mean(0), found.y_mean, rtol=0.1)
+    assert (np.diff(found.f_quantile, axis=0) > 0).all()
+
+
+def test_a_fit_goes_to_arviz_and_back(fitted):
+    _, gpm, fit = fitted
+    tree = fit.to_datatree(random_seed=1)
+    assert set(tree.children) >= {"posterior", "log_likelihood", "posterior_predictive", "prior_predictive"}
+    assert tree.log_likelihood[gpm.name].shape[-1] == 10
+    replicates = tree.posterior_predictive[gpm.name].to_numpy()
+    assert (replicates == np.round(replicates)).all()
+    assert arviz_base.extract(tree).outputscale.size
+    # Conditioned on draws of hyperparameters alone.
+    by_trace = pma.predict(tree, gpm.X[:2], model=gpm)
+    assert_allclose(by_trace.y_mean, pma.predict(fit, gpm.X[:2]).y_mean, atol=1e-6)
+
+
+def test_points_added_are_those_of_a_fresh_fit(fitted):
+    name, gpm, fit = fitted
+    X, y, trials = np.array([[0.2, 0.1], [-0.7, 0.5]]), np.array([1.0, 0.0]), 6 if name == "binomial" else None
+    updated = fit.update(X, y, y_trials=trials, random_seed=1)
+    whole = fit.data.joined(X, y)[:2]
+    fresh = pma.ard_gp(*whole, bounds=[(-1, 1)] * 2, y_scale=(float(gpm.y_map.shift), 1.0), **like(name, 12))
+    fresh = pma.fit(fresh, random_seed=3, progressbar=False)
+    error = np.hypot(updated.log_evidence_error, fresh.log_evidence_error)
+    assert abs(updated.log_evidence - fresh.log_evidence) < 0.1 + 4 * error
+
+
+# Criteria.
+
+
+def test_information_is_that_of_plain_sums(fitted):
+    name, _, fit = fitted
+    X = np.random.default_rng(9).uniform(-1, 1, size=(4, 2))
+    p = mixture(fit.ensemble.first(96), X) if name != "bernoulli" else mixture(fit.ensemble, X)
+    outcomes, w = LatentOutcomes.of(fit.ensemble.first(len(p.weights))), p.weights
+    [(likelihood, phi, _)] = outcomes.parts
+    y = np.arange(2 if name in ("bernoulli", "binomial") else 400.0)
+    log = np.stack([likelihood.tilted(p.means, np.maximum(p.variances, 1e-12), k, 1.0, phi).log_z for k in y])
+    each, total = np.exp(log), np.exp(log).transpose(0, 2, 1) @ w
+    expected = (each * log).sum(0).T @ w - (total * np.log(total)).sum(0)
+    assert_allclose(pma.active.bald(fit, X), expected, rtol=0.1, atol=2e-3)
+    about_f = pma.active.bald(fit, X, target="f")
+    assert (about_f > pma.active.bald(fit, X)).all()
+    if name in ("bernoulli", "binomial"):
+        assert (about_f < np.log(2)).all()
+
+
+def test_the_best_of_a_pool_is_asked_for(fitted, tmp_path):
+    name, gpm, _ = fitted
+    pool, trials = np.random.default_rng(10).uniform(-1, 1, size=(30, 2)), 6 if name == "binomial" else None
+    for goal in ("function", "hyperparameters", "maximum"):
+        fresh = pma.ard_gp(gpm.X, gpm.y, bounds=[(-1, 1)] * 2, **like(name, 10))
+        learner = pma.Learner(fresh, goal, pool=pool, random_seed=1)
+        asked = learner.ask(2)
+        assert len(np.unique(asked, axis=0)) == 2
+        learner.tell(asked, [1.0, 0.0], y_trials=trials)
+        learner.save(path := tmp_path / f"{goal}.nc")
+        assert_array_equal(pma.Learner.load(path).ask(), learner.ask())
+        with pytest.raises(ValueError, match=r"outcomes of likelihood|number of trials"):
+            learner.tell(pool[3], 0.5, y_trials=trials)
+
+
+def test_rates_are_maximised():
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-1, 1, size=(40, 1))
+    y = rng.poisson(30 * np.exp(-4 * np.square(X[:, 0] - 0.4)))
+    gpm = pma.ard_gp(X, y, likelihood="poisson", bounds=[(-1, 1)])
+    learner = pma.Learner(gpm, "maximum", bounds=[(-1, 1)], random_seed=1)
+    assert abs(learner.recommend()[0, 0] - 0.4) < 0.15
+    assert abs(learner.ask()[0, 0] - 0.4) < 0.4
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("y", "keywords", "error", "message"),
+    [
+        ([0, 1, 2], {"likelihood": "bernoulli"}, ValueError, "0 and 1.*got also 2"),
+        ([0, 1, -1], {"likelihood": "poisson"}, ValueError, "counts.*got -1"),
+        ([0, 1.5, 1], {"likelihood": "negative_binomial"}, ValueError, "counts.*got 1.5"),
+        ([0, 3, 1], {"likelihood": "binomial", "y_trials": 2}, ValueError, "y_trials must be"),
+        ([0, 1, 1], {"likelihood": "binomial"}, ValueError, "y_trials must be"),
+        ([0, 1, 1], {"likelihood": "poisson", "y_trials": 2}, ValueError, "y_trials does not belong to .*exposure"),
+        ([0, 1, 1], {"likelihood": "bernoulli", "y_sd": 0.1}, ValueError, "y_sd, error bars, are for"),
+        ([0, 1, 1], {"likelihood": "probit"}, ValueError, "likelihood must be one of normal, bernoulli"),
+    ],
+)
+def test_outcomes_that_cannot_be_are_refused(y, keywords, error, message):
+    with pytest.raises(error, match=message):
+        pma.ard_gp(np.arange(3.0)[:, None], y, **keywords)
+
+
+def test_priors_that_only_pymc_can_evaluate_are_refused():
+    import pymc as pm
+
+    with pytest.raises(TypeError, match="must be normal"):
+        pma.ard_gp([[0.0], [1.0]], [0, 1], likelihood="bernoulli", priors={"log_outputscale": pm.HalfNormal.dist(1)})
+    with pm.Model(), pytest.raises(ValueError, match=r"outside of pm\.Model"):
+        pma.ard_gp([[0.0], [1.0]], [0, 1], likelihood="bernoulli")
+    with pytest.raises(ValueError, match="graphs are of marginal"):
+        pma.graphs.log_posterior(pma.ard_gp([[0.0], [1.0]], [0, 1], likelihood="bernoulli"))
+
+
+# Calibration.
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_of_data_from_the_model_cover(name):
+    """Rates of 60 data sets drawn from the model, n = 5 to 20: 90 % intervals within three standard errors."""
+    covered = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.choice([5, 10, 20]))
+        X = rng.uniform(-1, 1, size=(n + 10, 2))
+        keywords = {"bounds": [(-1, 1)] * 2, "y_scale": (0.5, 1.0)}
+        prior = pma.ard_gp(X, np.zeros(n + 10), **keywords, **like(name, n + 10)).posterior()
+        theta = prior.prior.mean + prior.prior.sd * rng.normal(size=(1, prior.n_parameters))
+        full, K = prior.full(theta), prior._covariances(prior.full(theta))[0][0]
+        values, vectors = np.linalg.eigh(K)
+        f = 0.5 + vectors @ (np.sqrt(np.maximum(values, 0)) * rng.normal(size=n + 10))
+        f += (full[:, prior.mean_indices] @ prior._basis.T)[0]
+        f = np.clip(f, -8, 8)
+        y = prior.likelihood.draw(f[None], prior.size, prior.phi(full), rng)[0]
+        gpm = pma.ard_gp(X[:n], y[:n], **keywords, **like(name, n))
+        fit = pma.fit(gpm, random_seed=seed, progressbar=False)
+        low, high = pma.predict(fit, X[n:], quantiles=(0.05, 0.95)).f_quantile.to_numpy()
+        covered.append(((low <= f[n:]) & (f[n:] <= high)).mean())
+    error = np.std(covered) / np.sqrt(len(covered))
+    assert abs(np.mean(covered) - 0.9) < 3 * error + 0.02
