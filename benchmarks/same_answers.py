@@ -252,7 +252,7 @@ def relevant_inputs():
 
 @run
 def verified_and_other_models():
-    """A run verified by longer fits; a model of one's own; a classifier; BALD from a trace."""
+    """A run verified by longer fits; a model of one's own; labels; BALD from a trace."""
     rng = np.random.default_rng(14)
     pool = rng.uniform(-1, 1, (60, 1))
     with pm.Model() as model:
@@ -263,9 +263,9 @@ def verified_and_other_models():
     learner = pma.active.Learner(pma.from_marginal(gp, "y", model=model), "hyperparameters", pool=pool, random_seed=1)
     answers = follow(learner, lambda x: np.sin(3 * x[:, 0]), 3, pool[20:25])
     passed = (pool[:20, 0] > 0).astype(int)
-    fit = pma.fit_probit(pma.probit_gp(pool[:20], passed), random_seed=1)
-    answers["probit"] = fit.predict(pool)["probability"].to_numpy() if "probability" in fit.predict(pool) else []
-    answers["bald_probit"] = pma.active.bald_probit(fit, pool).to_numpy()
+    fit = pma.fit(pma.ard_gp(pool[:20], passed, likelihood="bernoulli"), random_seed=1)
+    answers["bernoulli"] = pma.predict(fit, pool)["y_mean"].to_numpy()
+    answers["bald of labels"] = pma.active.bald(fit, pool, target="f").to_numpy()
     with pm.Model() as curve:
         dose = pm.Data("dose", np.array([0.5, 1.0, 4.0]))
         top, half = pm.LogNormal("top", 1, 0.5), pm.LogNormal("half", 0, 1)

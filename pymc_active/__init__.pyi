@@ -10,10 +10,6 @@ from . import search as search
 from . import types as types
 from .checking import advise as advise
 from .checking import check as check
-from .classification import ProbitFit as ProbitFit
-from .classification import ProbitGP as ProbitGP
-from .classification import fit_probit as fit_probit
-from .classification import probit_gp as probit_gp
 from .inference.ensemble import Ensemble as Ensemble
 from .inference.evidence import Evidence as Evidence
 from .inference.fit import Fit as Fit

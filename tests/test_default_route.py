@@ -181,9 +181,9 @@ REFUSED = {
 }
 # What takes no fit and no learner: builders, searches of inputs, designs, other models, classes of results.
 ELSEWHERE = {
-    *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "probit_gp", "sample"),
-    *("fit", "fit_laplace", "fit_probit", "fit_smc"),
-    *("bald_from_trace", "bald_probit"),
+    *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "sample"),
+    *("fit", "fit_laplace", "fit_smc"),
+    "bald_from_trace",
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),
     *("plot_check", "plot_active_inputs"),

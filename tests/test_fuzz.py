@@ -29,7 +29,7 @@ FLAGS = {"minimize", "repeat", "optimize"}
 # Of all combinations, those that the test suite tries.
 N_TRIED = 2000
 # What takes seconds if the argument is right after all.
-LONG = {"fit", "fit_smc", "fit_laplace", "fit_probit", "sample", "embedding_dimension"}
+LONG = {"fit", "fit_smc", "fit_laplace", "sample", "embedding_dimension"}
 
 
 class Things:
@@ -62,14 +62,6 @@ class Things:
     def fits(self):
         models = {kernel: pma.composite_gp(self.X, self.y, kernel) for kernel in ("SE", "LIN")}
         return fit_laplace_models(models, n_restarts=1, random_seed=0, progressbar=False)
-
-    @cached_property
-    def probit_gp(self):
-        return pma.probit_gp(self.X, self.y > 0)
-
-    @cached_property
-    def probit(self):
-        return pma.fit_probit(self.probit_gp, n_restarts=1, random_seed=0, progressbar=False)
 
     @property
     def learner(self):
@@ -112,12 +104,10 @@ def sane():
         "ard_gp": call(pma.ard_gp, **builder, kernel="ExpQuad"),
         "embedding_gp": call(pma.embedding_gp, **builder, n_components=1, kernel="ExpQuad", prior_scale=1.0),
         "composite_gp": call(pma.composite_gp, **builder, expression="SE"),
-        "probit_gp": call(pma.probit_gp, X=t.X, labels=t.y > 0, mean="zero", priors=None, x_scale=None),
         "from_marginal": call(pma.from_marginal, gp=t.gpm.gp, name="y", model=t.gpm.model),
         "fit": call(pma.fit, gpm=t.gpm, method="laplace", random_seed=0, progressbar=False, executor=None),
         "fit_laplace": call(pma.fit_laplace, gpm=t.gpm, start=None, point=None, optimize=True, **quick),
         "fit_smc": call(pma.fit_smc, gpm=t.gpm, n_particles=64, random_seed=0, progressbar=False),
-        "fit_probit": call(pma.fit_probit, gp=t.probit_gp, approximation="laplace", **quick),
         "sample": call(lambda gpm: pma.sample(gpm, draws=2, tune=2, chains=1, progressbar=False), gpm=t.gpm),
         "predict": call(
             pma.predict,
@@ -147,7 +137,6 @@ def sane():
         ),
         "epig": call(active.epig, fit=t.fit, X_target=t.pool, **scored),
         "integrated_variance": call(active.integrated_variance, fit=t.fit, X_target=t.pool, **scored),
-        "bald_probit": call(active.bald_probit, fit=t.probit, about="f", X_pool=scored["X_pool"]),
         "bams": call(active.bams, fits=t.fits, prior=[1, 1], weights="posterior", method="mgp", **scored),
         "committee": call(active.committee, fits=t.fits, method="mgp", **scored),
         "model_posterior": call(active.model_posterior, fits=t.fits, prior=[1, 1], draws=10, random_seed=0),

@@ -1,6 +1,5 @@
 """What to measure next."""
 
-from pymc_active.classification.bald import bald_probit
 from pymc_active.criteria.bald import bald, uncertainty
 from pymc_active.criteria.bald_from_trace import bald_from_trace
 from pymc_active.criteria.bams import bams, committee
@@ -21,7 +20,6 @@ __all__ = [
     "Optimum",
     "bald",
     "bald_from_trace",
-    "bald_probit",
     "bams",
     "committee",
     "coordinate_wise",

@@ -37,6 +37,9 @@ MOST_LEVELS = 500
 class Path(Protocol):
     """Densities that lead to a posterior as additional noise is taken away; a posterior itself, or anything like it."""
 
+    # Whether the density is one to the power 1 / (1 + noise).
+    is_tempered: bool
+
     @property
     def noise_unit(self) -> float:
         """Scale of the additional noise, a sd."""
@@ -213,7 +216,7 @@ def _next_level(
 ) -> tuple[float, Particles, np.ndarray]:
     """The particles with less additional noise, and their log weights (S,)."""
     S, before = len(particles), particles.likelihoods
-    factor = _choose_factor(before.in_noise, noise)
+    factor = _choose_factor(before.in_noise, noise, posterior.is_tempered)
     while True:
         new = noise / factor if np.isfinite(factor) else 0.0
         likelihoods = posterior.log_likelihoods(particles.z, new, before.sites)
@@ -227,17 +230,26 @@ def _next_level(
         factor = min(factor, 2 * _LARGEST_FACTOR) ** 0.5
 
 
-def _choose_factor(in_noise: np.ndarray, noise: float) -> float:
+def _choose_factor(in_noise: np.ndarray, noise: float, is_tempered: bool) -> float:
     """By how much to divide the additional noise for the effective share, by derivatives; infinite for none."""
     S = len(in_noise)
-    if effective(-noise * in_noise) >= _SHARE * S:
+
+    def share(log_factor: float) -> float:
+        if is_tempered:
+            # The log likelihood, times by how much its power grows.
+            grows = 1 / (1 + noise * np.exp(-log_factor)) - 1 / (1 + noise)
+            return effective(-((1 + noise) ** 2) * grows * in_noise) / S
+        # To first order in the noise, for all of it, or in its logarithm.
+        return effective(-(1.0 if log_factor == np.inf else log_factor) * noise * in_noise) / S
+
+    if share(np.inf) >= _SHARE:
         return np.inf
     low, high = 0.0, np.log(_LARGEST_FACTOR)
-    if effective(-high * noise * in_noise) >= _SHARE * S:
+    if share(high) >= _SHARE:
         return _LARGEST_FACTOR
     for _ in range(30):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if effective(-middle * noise * in_noise) >= _SHARE * S else (low, middle)
+        low, high = (middle, high) if share(middle) >= _SHARE else (low, middle)
     return float(np.exp(low))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.classification.success import Success
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.screening import prepare
 from pymc_active.inference.fit import Fit
@@ -17,6 +16,7 @@ from pymc_active.learner.candidates import Choice
 from pymc_active.learner.first_design import FirstDesign
 from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.run import Run
+from pymc_active.learner.success import Success
 from pymc_active.learner.verification import PLACES
 from pymc_active.learner.weighted import expected
 from pymc_active.models.advice import warn_of_data

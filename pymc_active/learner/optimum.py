@@ -11,11 +11,11 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import beta
 
-from pymc_active.classification.success import Success
 from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.optimum_of_process import find_maxima
+from pymc_active.learner.success import Success
 from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import as_ensemble, is_of_processes

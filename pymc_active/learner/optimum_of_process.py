@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_active.classification.success import Success
 from pymc_active.criteria.epig import targets_in
 from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.learner.success import Success
 from pymc_active.learner.working_region import rows_that_work
 from pymc_active.process.members import Members
 

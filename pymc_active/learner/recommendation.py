@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import iqr
 
-from pymc_active.classification.success import Success
 from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice
+from pymc_active.learner.success import Success
 from pymc_active.learner.weighted import likely
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict

@@ -8,8 +8,8 @@ from typing import override
 
 import numpy as np
 
-from pymc_active.classification.success import Success
 from pymc_active.criteria.base import Scorer
+from pymc_active.learner.success import Success
 
 # Criteria without a natural zero.
 _LEVELS = ("upper_confidence_bound", "thompson", "committee")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_active.classification.success import Success
 from pymc_active.criteria.maximum.base import OptimizedPaths
 from pymc_active.criteria.maximum.domain import Domain
+from pymc_active.learner.success import Success
 from pymc_active.paths import Paths
 from pymc_active.posterior.conditioned import ConditionedGP
 

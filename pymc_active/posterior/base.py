@@ -87,6 +87,8 @@ class Posterior(ABC):
     """
 
     n_parameters: int
+    # Whether additional noise stands for a power of the likelihood, 1 / (1 + noise).
+    is_tempered = False
 
     X: np.ndarray
     y: np.ndarray

@@ -43,6 +43,7 @@ class LatentPosterior(ArrayPosterior):
     _: KW_ONLY
     likelihood: Likelihood
     phi_indices: np.ndarray
+    is_tempered = True
     # Of the one particle that this copy is for.
     _known: _Known | None = None
 

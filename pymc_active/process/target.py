@@ -27,7 +27,7 @@ class AnnealedModel:
     """
 
     # Of the additional noise.
-    noise_unit = 1.0
+    noise_unit, is_tempered = 1.0, False
 
     def __init__(self, graphs: ModelGraphs, data: Data, tables: Sequence[np.ndarray], read):
         self.graphs, self.data, self.tables, self._read = graphs, data, tables, read

@@ -28,7 +28,6 @@ _INSTEAD = {
     "Learner": ": pass learner.fit, or learner.fit.best of several models",
     "Process": ": fit it first, pma.fit(model)",
     "Model": ", a pm.Model: fit it first, pma.fit(model); one with a pm.gp.Marginal is a GPModel by pma.from_marginal",
-    "ProbitFit": ", a classifier: it has fit.predict(X_new) and active.bald_probit(fit, X_pool)",
 }
 
 
