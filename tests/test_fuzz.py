@@ -136,6 +136,7 @@ def sane():
             active.upper_confidence_bound, fit=t.fit, beta=4.0, minimize=False, method="map", **scored
         ),
         "epig": call(active.epig, fit=t.fit, X_target=t.pool, **scored),
+        "level": call(active.level, fit=t.fit, threshold=0.1, X_target=t.pool, **scored),
         "integrated_variance": call(active.integrated_variance, fit=t.fit, X_target=t.pool, **scored),
         "bams": call(active.bams, fits=t.fits, prior=[1, 1], weights="posterior", method="mgp", **scored),
         "committee": call(active.committee, fits=t.fits, method="mgp", **scored),

@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_active as pma
 from pymc_active.likelihoods.by_name import LIKELIHOODS
+from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.sites import EXACT, propagate
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
@@ -183,15 +184,17 @@ def test_predictions_are_of_outcomes(fitted):
     p, outcomes = mixture(fit.ensemble, X), LatentOutcomes.of(fit.ensemble)
     rates = outcomes.rates(p)
     if name in ("bernoulli", "binomial"):
-        assert_allclose(found.y_mean, p.weights @ ndtr(p.means / np.sqrt(1 + p.variances)))
+        assert_allclose(found.f_mean, p.weights @ ndtr(p.means / np.sqrt(1 + p.variances)))
         assert_allclose(found.y_variance, found.y_mean * (1 - found.y_mean))
         assert_allclose(found.y_log_density, np.log(found.y_mean), rtol=1e-5)
-        assert_allclose(found.rate_quantile, ndtr(found.f_quantile))
     else:
-        assert_allclose(found.rate_quantile, np.exp(found.f_quantile))
-        assert (found.y_variance > found.y_mean).all()
+        assert (found.y_variance > found.y_mean + found.f_variance.clip(max=0)).all()
+    assert_allclose(found.f_mean, found.y_mean)
     assert_allclose(p.weights @ rates.mean(0), found.y_mean, rtol=0.1)
-    assert (np.diff(found.f_quantile, axis=0) > 0).all()
+    # Intervals are those of equally probable values.
+    below = (rates[None] <= found.f_quantile.to_numpy()[:, None, None]).mean(1)
+    assert_allclose(np.einsum("qsm,s->qm", below, p.weights), np.tile([[0.05], [0.5], [0.95]], 5), atol=0.03)
+    assert (found.y_quantile == np.round(found.y_quantile)).all()
 
 
 def test_a_fit_goes_to_arviz_and_back(fitted):
@@ -389,6 +392,24 @@ def test_intervals_of_data_from_the_model_cover(name):
         gpm = pma.ard_gp(X[:n], y[:n], **keywords, **like(name, n))
         fit = pma.fit(gpm, random_seed=seed, progressbar=False)
         low, high = pma.predict(fit, X[n:], quantiles=(0.05, 0.95)).f_quantile.to_numpy()
-        covered.append(((low <= f[n:]) & (f[n:] <= high)).mean())
+        rate = gpm.likelihood.rate(f[n:])
+        covered.append(((low <= rate) & (rate <= high)).mean())
     error = np.std(covered) / np.sqrt(len(covered))
     assert abs(np.mean(covered) - 0.9) < 3 * error + 0.02
+
+
+def test_what_a_label_tells_about_another_is_that_of_draws_of_the_function():
+    """One set of hyperparameters; the function at both places drawn, given sites."""
+    X, y = data("bernoulli", 10, 12)
+    known = {"log_lengthscale": np.log(0.7), "log_outputscale": np.log(1.5)}
+    fit = pma.fit(pma.ard_gp(X, y, likelihood="bernoulli", priors=known), progressbar=False)
+    x, target = np.array([[0.1, 0.2]]), np.array([[0.3, -0.1]])
+    gp = ConditionedGP(fit.posterior, np.empty(0))
+    both = np.concatenate([x, target])
+    cross = gp.covariance(gp.X, both)
+    cov = gp.covariance(both, both) - cross.T @ gp.factor.solve(cross)
+    f = np.random.default_rng(13).multivariate_normal(gp.alpha @ cross, cov, size=1_000_000)
+    yes = ndtr(f)
+    joint = np.array([[((1 - yes[:, 0]) * p).mean(), (yes[:, 0] * p).mean()] for p in (1 - yes[:, 1], yes[:, 1])])
+    expected = (joint * np.log(joint / np.outer(joint.sum(1), joint.sum(0)))).sum()
+    assert_allclose(pma.active.epig(fit, x, X_target=target), expected, rtol=0.03)

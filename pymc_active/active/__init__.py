@@ -5,6 +5,7 @@ from pymc_active.criteria.bald_from_trace import bald_from_trace
 from pymc_active.criteria.bams import bams, committee
 from pymc_active.criteria.epig import epig, integrated_variance
 from pymc_active.criteria.improvement import expected_improvement, upper_confidence_bound
+from pymc_active.criteria.level import level
 from pymc_active.criteria.maximum.entropy_search import entropy_search
 from pymc_active.criteria.maximum.max_value import joint_entropy_search, max_value_entropy, thompson
 from pymc_active.criteria.maximum.pes import pes
@@ -31,6 +32,7 @@ __all__ = [
     "integrated_variance",
     "joint_entropy_search",
     "latin_hypercube",
+    "level",
     "max_value_entropy",
     "model_posterior",
     "pes",

@@ -138,9 +138,9 @@ def uncertainty(
     draws: int = 128,
     random_seed: int | np.random.Generator | None = None,
 ) -> xr.DataArray:
-    """Uncertainty sampling: the sd of the latent function at each candidate, in units of y.
+    """Uncertainty sampling: the sd of f at each candidate, in units of y, or of the probability or expected count.
 
-    Its maximiser also maximises the entropy H[f], the first term of BALD.
+    Of a normal outcome its maximiser also maximises the entropy H[f], the first term of BALD.
 
     Parameters
     ----------
@@ -165,7 +165,10 @@ class Uncertainty(MatchedCriterion):
     """:func:`uncertainty` as a criterion with a gradient."""
 
     name, units = "uncertainty", "units of y"
-    is_of_outcomes = False
+
+    @override
+    def value(self, p):
+        return super().value(p) if self.outcomes is None else np.sqrt(self.outcomes.rate_variance(p))
 
     @override
     def of_moments(self, mean, variance):

@@ -88,9 +88,8 @@ class MomentCriterion(Criterion):
     """
 
     methods: tuple[str, ...] = METHODS
-    # Where outcomes are not normal and the criterion is not one of the latent function.
+    # Where outcomes are not normal.
     outcomes: LatentOutcomes | None = None
-    is_of_outcomes = True
 
     def __init__(self, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         if method is not None and method not in self.methods:
@@ -101,7 +100,7 @@ class MomentCriterion(Criterion):
     def prepare(self, source, *, model=None):
         how = {"method": self.method, "draws": self.draws, "random_seed": self.random_seed}
         ensemble = ensemble_from(source, self.name, model=model, **how, weigh=self.weigh)
-        outcomes = LatentOutcomes.of(ensemble) if self.is_of_outcomes else None
+        outcomes = LatentOutcomes.of(ensemble)
         if outcomes is not None and outcomes.n_members is not None:
             ensemble = ensemble.first(outcomes.n_members)
         return MomentScorer(self, ensemble)
@@ -109,7 +108,7 @@ class MomentCriterion(Criterion):
     def bind(self, ensemble: Ensemble) -> MomentCriterion:
         """A copy with what the criterion needs from an ensemble besides the candidates' moments."""
         bound = copy(self)
-        bound.outcomes = LatentOutcomes.of(ensemble) if self.is_of_outcomes else None
+        bound.outcomes = LatentOutcomes.of(ensemble)
         return bound
 
     @abstractmethod

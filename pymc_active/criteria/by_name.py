@@ -20,6 +20,7 @@ from pymc_active.criteria.improvement import (
     expected_improvement,
     upper_confidence_bound,
 )
+from pymc_active.criteria.level import Level, level
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch, entropy_search
 from pymc_active.criteria.maximum.max_value import (
@@ -63,6 +64,7 @@ CRITERIA: dict[str, Entry] = {
         Entry("moments", upper_confidence_bound, UpperConfidenceBound, ("beta", *_MARGINAL)),
         Entry("predictions", epig, Epig, ("draws", "X_target")),
         Entry("predictions", integrated_variance, IntegratedVariance, ("draws", "X_target")),
+        Entry("predictions", level, Level, ("threshold", "draws", "X_target")),
         Entry("maximum", pes, Pes, (*_PATHS, "mixed", "boundary", "moments")),
         Entry("maximum", max_value_entropy, MaxValueEntropy, _PATHS),
         Entry("maximum", joint_entropy_search, JointEntropy, _PATHS),

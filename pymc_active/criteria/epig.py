@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, override
 
 import numpy as np
 import xarray as xr
+from scipy.special import ndtr, xlogy
 from scipy.stats import qmc
 
 from pymc_active.criteria.base import Criterion, Scorer, is_lazy
 from pymc_active.criteria.of_process import of_outcomes
 from pymc_active.inference.ensemble import Ensemble, Seed
+from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import in_fewest_inputs
@@ -24,6 +27,7 @@ from pymc_active.support.threads import one_blas_thread
 
 # Targets drawn from a pool or a box, numbers in the largest array of one block, and the smallest variance (of y).
 N_TARGETS, _BLOCK, _SMALLEST = 100, 4_000_000, 1e-10
+_LABEL = Bernoulli()
 
 
 def epig(
@@ -40,6 +44,7 @@ def epig(
 
     The mean over targets x* of the mutual information of the outcomes y at x and y* at x*. Outcomes are averaged over
     the hyperparameters and taken as jointly normal with their exact covariance, :math:`-\tfrac12 \log(1 - \rho^2)`.
+    Labels are taken as what they are; counts as the normal measurements of the latent function that they are worth.
 
     Parameters
     ----------
@@ -71,7 +76,8 @@ def epig(
     >>> pma.active.epig(fit, np.linspace(-4, 4, 5)[:, None], bounds=[(-4, 4)], random_seed=1).attrs["units"]
     'nats'
     """
-    return _over(Epig, fit, X_pool, X_target, bounds, model, draws, random_seed)
+    make = partial(Epig, draws=draws, random_seed=random_seed)
+    return over_targets(make, fit, X_pool, X_target, bounds, model)
 
 
 def integrated_variance(
@@ -100,7 +106,8 @@ def integrated_variance(
     ----------
     .. [1] Cohn, Ghahramani & Jordan (1996), Active learning with statistical models.
     """
-    return _over(IntegratedVariance, fit, X_pool, X_target, bounds, model, draws, random_seed)
+    make = partial(IntegratedVariance, draws=draws, random_seed=random_seed)
+    return over_targets(make, fit, X_pool, X_target, bounds, model)
 
 
 class Epig(Criterion):
@@ -116,7 +123,9 @@ class Epig(Criterion):
         ensemble = ensemble_of(source, model, draws=self.draws, random_seed=self.random_seed)
         with one_blas_thread():
             gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
-            parts = [_at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
+            parts = [at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
+            if self.name == "epig" and isinstance(ensemble.gpm.likelihood, Binomial):
+                return LabelScorer(ensemble, self.units, parts)
             return GainScorer(ensemble, self.units, parts, self.gain)
 
     @override
@@ -141,21 +150,27 @@ class IntegratedVariance(Epig):
         return c * c / v, 2 * c / v, -c * c / (v * v)
 
 
-class _AtTargets(NamedTuple):
-    """One GP: targets in the kernel's units, G⁻¹ k(data, targets), and predictions there in the user's units."""
+class AtTargets(NamedTuple):
+    """One GP: targets in the kernel's units, G⁻¹ k(data, targets), and predictions there in the user's units.
+
+    ``variance`` is that of an outcome, ``latent`` that of the function.
+    """
 
     gp: ConditionedGP
     targets: np.ndarray
     solved: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
+    latent: np.ndarray
 
 
-def _at_targets(gp: ConditionedGP, targets: np.ndarray) -> _AtTargets:
+def at_targets(gp: ConditionedGP, targets: np.ndarray) -> AtTargets:
+    """What a criterion needs of one GP at targets (T, D) in the user's units."""
     Z, unit = gp.x_map(targets), float(gp.posterior.y_map.scale)
     mean, variance = gp.moments(Z)
-    variance = unit**2 * (variance + gp.noise_variance(Z))
-    return _AtTargets(gp, Z, gp.factor.solve(gp.covariance(gp.X, Z)), gp.to_user_y(mean), variance)
+    solved = gp.factor.solve(gp.covariance(gp.X, Z))
+    of_outcome = unit**2 * (variance + gp.noise_variance(Z))
+    return AtTargets(gp, Z, solved, gp.to_user_y(mean), of_outcome, unit**2 * variance)
 
 
 @dataclass(eq=False)
@@ -164,7 +179,7 @@ class GainScorer(Scorer):
 
     ensemble: Ensemble
     units: str
-    parts: list[_AtTargets]
+    parts: list[AtTargets]
     gain: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
     diagnostics: dict[str, Any] = field(default_factory=dict)
 
@@ -188,7 +203,7 @@ class GainScorer(Scorer):
     def _evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
         share, T = 1 / len(self.parts), len(self._at_target)
         means, v, c = np.empty((len(self.parts), len(X))), np.zeros(len(X)), np.zeros((len(X), T))
-        for s, (gp, targets, solved, _, _) in enumerate(self.parts):
+        for s, (gp, targets, solved, *_) in enumerate(self.parts):
             Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
             cross = gp.covariance(gp.X, Z)
             mean, variance = gp.moments(Z, cross)
@@ -204,7 +219,7 @@ class GainScorer(Scorer):
         if not gradient:
             return value, np.empty(0)
         slope = np.zeros_like(X)
-        for s, (gp, targets, solved, _, _) in enumerate(self.parts):
+        for s, (gp, targets, solved, *_) in enumerate(self.parts):
             Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
             in_mean = unit * gp.sign * (2 * in_v * away[s] + in_c @ self._deviations[s])
             in_variance, in_covariance = unit**2 * in_v, unit**2 * in_c.T
@@ -216,6 +231,53 @@ class GainScorer(Scorer):
             part += gp.pull(Z, weights, np.concatenate([gp.X, targets]))
             slope += share * gp.x_map.pullback(X, part)
         return value, slope
+
+
+@dataclass(eq=False)
+class LabelScorer(Scorer):
+    """The mutual information of the label of a candidate and that of a target, averaged over targets.
+
+    Given a label the function at a target has the moments that :class:`~pymc_active.likelihoods.base.Tilted` says; it
+    is taken to be normal. The label also tells which of the ``parts`` is right.
+    """
+
+    ensemble: Ensemble
+    units: str
+    parts: list[AtTargets]
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    n_full, share = 400, 0.0
+
+    @override
+    def coarse(self, n):
+        return None if len(self.parts) < 2 * n else LabelScorer(self.ensemble, self.units, self.parts[:n])
+
+    @override
+    def score(self, X):
+        blocks = np.array_split(X, max(1, -(-len(X) * len(self.parts[0].targets) * 8 // _BLOCK)))
+        with one_blas_thread():
+            return np.concatenate([self._score(block) for block in blocks])
+
+    def _score(self, X: np.ndarray) -> np.ndarray:
+        joint, share = np.zeros((2, len(X), len(self.parts[0].targets))), 1 / len(self.parts)
+        label = np.zeros((2, len(X)))
+        for gp, targets, solved, mean, _, latent in self.parts:
+            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
+            cross = gp.covariance(gp.X, Z)
+            center, variance = gp.moments(Z, cross)
+            covariance = unit**2 * (gp.covariance(Z, targets) - cross.T @ solved)
+            f = gp.to_user_y(center), np.maximum(unit**2 * variance, np.finfo(float).tiny)
+            for k, told in enumerate(_LABEL.tilted(*f, y, 1.0, ()) for y in (0.0, 1.0)):
+                m = mean + covariance * told.slope[:, None]
+                v = np.maximum(latent - np.square(covariance) * told.bend[:, None], 0.0)
+                label[k] += share * np.exp(told.log_z)
+                joint[k] += share * np.exp(told.log_z)[:, None] * ndtr(m / np.sqrt(1 + v))
+        after = entropy_of_label(joint / label[:, :, None])
+        return np.maximum(entropy_of_label(joint.sum(0)) - (label[:, :, None] * after).sum(0), 0.0).mean(1)
+
+
+def entropy_of_label(p: np.ndarray) -> np.ndarray:
+    """Of labels that are yes with probability p, nats."""
+    return -xlogy(p, p) - xlogy(1 - p, 1 - p)
 
 
 def targets_in(low: np.ndarray, high: np.ndarray, n: int = N_TARGETS) -> np.ndarray:
@@ -232,9 +294,10 @@ def rows_among(n_rows: int, n: int = N_TARGETS) -> np.ndarray:
     return np.sort(np.random.default_rng(0).choice(n_rows, n, replace=False))
 
 
-def _over(
-    kind: type[Epig], fit: Any, X_pool: Any, X_target: Any, bounds: Any, model: GPModel | None, draws: int, seed: Any
+def over_targets(
+    make: Callable[[np.ndarray], Epig], fit: Any, X_pool: Any, X_target: Any, bounds: Any, model: GPModel | None
 ) -> xr.DataArray:
+    """Scores of a pool by a criterion, at the targets that a user gave or that stand for a box or the pool."""
     # An average would warn twice.
     gpm = known[0] if (known := models_of(fit)) else as_ensemble(fit, model=model).gpm
     X_pool = gpm.read_pool(X_pool)
@@ -248,4 +311,4 @@ def _over(
     else:
         X = read_inputs(in_order_of(gpm.inputs, X_pool, "X_pool"), "X_pool", inputs=gpm.inputs)
         targets = X[rows_among(len(X))]
-    return kind(targets, draws=draws, random_seed=seed).over(fit, X_pool, model)
+    return make(targets).over(fit, X_pool, model)

@@ -135,7 +135,7 @@ def find_optimum(
     with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
         found = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
-        heights = np.concatenate([o.gp.to_user_y(o.maxima.values) for o in found])
+        heights = np.concatenate([o.gp.to_expected(o.maxima.values) for o in found])
         short = _shortfalls(found, x)
     # Paths of the same hyperparameters are no independent draws, but of one, fixed, they are.
     first = np.cumsum([0, *(len(o.maxima.X) for o in found[:-1])]) if len(found) > 1 else np.arange(len(short))
@@ -216,7 +216,8 @@ def _optima(
 def _shortfalls(found: list[OptimizedPaths], x: np.ndarray) -> np.ndarray:
     """By how much each path is lower at x (D,) than at its maximum, in units of y."""
     short = [
-        float(o.gp.posterior.y_map.scale) * (o.maxima.values - o.paths.value(o.gp.x_map(x[None]))[:, 0]) for o in found
+        o.gp.sign * (o.gp.to_expected(o.maxima.values) - o.gp.to_expected(o.paths.value(o.gp.x_map(x[None]))[:, 0]))
+        for o in found
     ]
     return np.maximum(np.concatenate(short), 0.0)
 

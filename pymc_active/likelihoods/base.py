@@ -91,6 +91,10 @@ class Likelihood(ABC):
         """The expected outcome of size one given f, which increases with it."""
 
     @abstractmethod
+    def link(self, rate: np.ndarray) -> np.ndarray:
+        """The f of an expected outcome of size one; not finite for what that cannot be."""
+
+    @abstractmethod
     def moments(self, mean: Any, variance: Any, size: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of an outcome where f is Gaussian."""
 

@@ -7,7 +7,7 @@ from typing import override
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from scipy.special import gammaln, log_ndtr, ndtr, owens_t
+from scipy.special import gammaln, log_ndtr, ndtr, ndtri, owens_t
 
 from pymc_active.likelihoods.base import LOG_2PI, LogConcave, Tilted, counts_between
 
@@ -45,6 +45,10 @@ class Binomial(LogConcave):
     @override
     def rate(self, f):
         return ndtr(f)
+
+    @override
+    def link(self, rate):
+        return ndtri(rate)
 
     @override
     def moments(self, mean, variance, size, phi):

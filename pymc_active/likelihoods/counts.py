@@ -36,6 +36,11 @@ class Poisson(LogConcave):
         return np.exp(f)
 
     @override
+    def link(self, rate):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(rate)
+
+    @override
     def moments(self, mean, variance, size, phi):
         mu = size * np.exp(np.minimum(mean + variance / 2, _MOST / 2))
         squares = np.square(mu) * np.expm1(np.minimum(variance, _MOST / 4))

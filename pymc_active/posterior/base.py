@@ -324,7 +324,7 @@ def difference_hessian(posterior: Posterior, theta: np.ndarray, steps: np.ndarra
         up, down = theta + h, theta - h
         slopes = [posterior.likelihood_gradient(posterior.state(place)) for place in (up, down)]
         rows.append((slopes[0] - slopes[1]) / (up - down).sum())
-    return np.stack(rows)
+    return np.array(rows).reshape(len(steps), len(steps))
 
 
 def gram_terms(factor: Factor, dG: np.ndarray, dmu: np.ndarray) -> np.ndarray:

@@ -64,6 +64,11 @@ class ConditionedGP:
         y_map = self.posterior.y_map
         return y_map.shift + y_map.scale * self.sign * f
 
+    def to_expected(self, f: np.ndarray) -> np.ndarray:
+        """The expected outcome from values of what is described: f, or what a likelihood makes of it."""
+        values = self.to_user_y(f)
+        return self.posterior.likelihood.rate(values) if isinstance(self.posterior, LatentPosterior) else values
+
     def prior_mean(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean function (m,) and its gradient (m, D)."""
         mean, gradient = self.posterior.prior_mean(self.theta, X)

@@ -13,7 +13,7 @@ from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.base import Likelihoods, difference_hessian
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
-from pymc_active.posterior.sites import EXACT, ROUGH, Propagated, Sites, propagate
+from pymc_active.posterior.sites import EXACT, FINE, ROUGH, Propagated, Sites, propagate
 
 # Errors of the log evidence, nats, of sites that did not converge, as where all parameters are absurd: none is known.
 _UNKNOWN = 0.5
@@ -119,7 +119,7 @@ class LatentPosterior(ArrayPosterior):
         step, states = max(2, _TOGETHER // n**2), []
         for start in range(0, len(full), step):
             rows = slice(start, start + step)
-            found, mean = self._propagate(full[rows], self._covariances(full[rows])[0], EXACT)
+            found, mean = self._propagate(full[rows], self._covariances(full[rows])[0], FINE)
             for s, theta in enumerate(thetas[rows]):
                 other = copy(self)
                 other._known = _Known(found.value[s], found.sites.z[s] - mean[s], found.sites.s[s], found.in_phi[s])
@@ -207,11 +207,11 @@ class LatentPosterior(ArrayPosterior):
         plain = plain._replace(variance=variance, noise_variance=self.likelihood.noise(plain.mean, variance, 1.0, phi))
         if not gradient:
             return plain
-        slopes = []
+        slopes: list[list[np.ndarray]] = []
         for step in np.diag(_STEP * self.prior.sd):
             up, down = (self.moments(self.light_state(state.theta + h), X_new) for h in (step, -step))
             slopes.append([(a - b) / (2 * step.sum()) for a, b in zip(up[:2], down[:2], strict=True)])
-        mean, variance_gradient = np.array(slopes).transpose(1, 2, 0)
+        mean, variance_gradient = np.array(slopes).reshape(-1, 2, len(X_new)).transpose(1, 2, 0)
         return plain._replace(mean_gradient=mean, variance_gradient=variance_gradient)
 
 

@@ -17,9 +17,10 @@ import numpy as np
 from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.posterior.factor import LOG_2PI, factor_batch
 
-# Error of the log evidence, nats, that ends sweeps: of particles, and where sites are kept. Sweeps at most.
-ROUGH, EXACT = 1e-2, 1e-9
-_SWEEPS = {ROUGH: 12, EXACT: 60}
+# Error of the log evidence, nats, that ends sweeps: of particles, of their predictions, and of derivatives. Sweeps at
+# most. All but the last take the quadrature from where sites say.
+ROUGH, FINE, EXACT = 1e-2, 1e-6, 1e-9
+_SWEEPS = {ROUGH: 12, FINE: 40, EXACT: 60}
 # The largest variance of a site, relative to that of the function: outcomes worth less are ignored.
 _WORTHLESS = 1e6
 # Shares of an update that are made: of the first ones, and where errors do not fall.

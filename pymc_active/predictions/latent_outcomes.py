@@ -62,13 +62,14 @@ class LatentOutcomes:
         """The expected outcome where the latent function is f; it increases with f."""
         return self.parts[0][0].rate(f)
 
-    def likely(self, f: np.ndarray) -> np.ndarray:
-        """Outcomes (m,) that stand for unknown ones where f is predicted."""
-        return np.round(self.rate(f)) if self.parts[0][0].is_whole else self.rate(f)
-
     def rates(self, p: Mixture) -> np.ndarray:
         """Equally probable expected outcomes (Q, S, m) of each member."""
         return self.rate(p.means + np.sqrt(p.variances) * _NODES[:, None, None])
+
+    def rate_variance(self, p: Mixture) -> np.ndarray:
+        """Variance of the expected outcome (m,)."""
+        rates = self.rates(p)
+        return p.weights @ np.square(rates - p.weights @ rates.mean(0)).mean(0)
 
     def draw(self, p: Mixture, rng: np.random.Generator) -> np.ndarray:
         """Outcomes (Q, S, m) of each member, with common random numbers at all points."""

@@ -76,10 +76,9 @@ def predict(
         ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: that of the mode, or
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
-        whose negative mean is the NLL. With a ``likelihood`` f is on the scale of its link; there are also ``y_mean``,
-        the probability of success or the expected count of an outcome of size one, and, with ``quantiles``, intervals
-        of this probability or count, ``rate_quantile``. Of a ``pm.Model``, ``f`` is the expected outcome given
-        the parameters; there is also ``y_mean``, by draws where PyMC has no formula.
+        whose negative mean is the NLL. With a ``likelihood``, and of a ``pm.Model``, ``f`` is the expected outcome,
+        such as the probability of success or the expected count (of one trial, or an exposure of one); there is also
+        ``y_mean``, for a ``pm.Model`` by draws where PyMC has no formula.
 
     Raises
     ------
@@ -161,14 +160,12 @@ def _predicted_outcomes(
 ) -> dict[str, np.ndarray]:
     """The same where outcomes are not normal."""
     p = mixture(ensemble, X)
-    mean, variance = mixture_moments(p.means, p.variances, p.weights)
-    each, each_variance = outcomes.moments(p)
-    y_mean, y_variance = mixture_moments(each, each_variance, p.weights)
-    found = {"f_mean": mean, "f_variance": variance, "y_mean": y_mean, "y_variance": y_variance}
+    mean, variance = mixture_moments(*outcomes.moments(p), p.weights)
+    found = {"f_mean": mean, "f_variance": outcomes.rate_variance(p), "y_mean": mean, "y_variance": variance}
     if probabilities is not None:
         spread = np.maximum(p.variances, np.finfo(float).tiny)
-        found["f_quantile"] = mixture_quantiles(probabilities, p.means, spread, p.weights)
-        found["rate_quantile"] = outcomes.rate(found["f_quantile"])
+        # The rate increases with the latent function.
+        found["f_quantile"] = outcomes.rate(mixture_quantiles(probabilities, p.means, spread, p.weights))
         draws = outcomes.draw(p, np.random.default_rng(0))
         weights = np.tile(p.weights / len(draws), len(draws))
         found["y_quantile"] = weighted_quantiles(draws.reshape(-1, len(X)), weights, probabilities)
@@ -183,8 +180,8 @@ def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
     """The fit given that points X (k, D) come out as predicted."""
     with one_blas_thread():
         y = posterior_mean(fit, X)
-        if (outcomes := LatentOutcomes.of(as_ensemble(fit))) is not None:
-            y = outcomes.likely(y)
+        if fit.gpm.likelihood is not None:
+            y = np.round(y)
         # A fit may use some of the data only.
         return fit.given(*fit.data.joined(X, y))
 
@@ -194,8 +191,12 @@ def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:
     if is_of_processes(source):
         members = Members.of(as_ensemble(source))
         return members.weights @ members.means(X)
+    ensemble = as_ensemble(source)
+    if (outcomes := LatentOutcomes.of(ensemble)) is not None:
+        p = mixture(ensemble, X)
+        return p.weights @ outcomes.moments(p)[0]
     total = np.zeros(len(X))
-    for part in as_ensemble(source).parts:
+    for part in ensemble.parts:
         if part.local:
             means = np.stack([one.moments(X).mean for one in part.local])
         else:

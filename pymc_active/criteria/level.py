@@ -1,0 +1,152 @@
+"""Where the function, or the probability of success, crosses a threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, override
+
+import numpy as np
+import xarray as xr
+from scipy.special import ndtr
+
+from pymc_active.criteria.epig import AtTargets, Epig, at_targets, entropy_of_label, over_targets
+from pymc_active.criteria.scorer import Scorer
+from pymc_active.inference.ensemble import Ensemble, Seed
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.embedded import in_fewest_inputs
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.predictions.ensembles import Source
+from pymc_active.support.threads import one_blas_thread
+
+# Outcomes that stand for a Gaussian one, and numbers in one array.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_BLOCK = 2_000_000
+
+
+def level(
+    fit: Source,
+    X_pool: Any,
+    threshold: float,
+    *,
+    X_target: Any = None,
+    bounds: Any = None,
+    model: GPModel | None = None,
+    draws: int = 32,
+    random_seed: int | np.random.Generator | None = None,
+) -> xr.DataArray:
+    """What measuring each candidate tells about on which side of a threshold the function is, in nats.
+
+    The mean over targets x* of the mutual information of the outcome at x and whether f(x*) is above the threshold,
+    given the hyperparameters and averaged over these. Outcomes that are not normal count as the Gaussian measurement of
+    f that they are worth.
+
+    Parameters
+    ----------
+    fit, X_pool, X_target, bounds, model, draws, random_seed
+        As in :func:`epig`.
+    threshold : float
+        In units of y; with a ``likelihood`` a probability of success between 0 and 1, or an expected count.
+
+    Returns
+    -------
+    xarray.DataArray
+        Over ``point``; larger is better. Ask by it with ``criterion=functools.partial(level, threshold=0.9)``.
+
+    Raises
+    ------
+    ValueError
+        For a threshold that is no number, or that no outcome can have on average.
+
+    References
+    ----------
+    .. [1] Gotovos, Casati, Hitz & Krause (2013), Active learning for level set estimation, has the question; the
+       information is that of :func:`epig` about the sign of f - threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 8)[:, None]
+    >>> fit = pma.fit(pma.ard_gp(x, x[:, 0] > 0.3, likelihood="bernoulli"), random_seed=1, progressbar=False)
+    >>> pool = np.linspace(-2, 2, 9)[:, None]
+    >>> pool[int(pma.active.level(fit, pool, 0.5).argmax("point"))]
+    array([0.5])
+    """
+    make = partial(Level, threshold=threshold, draws=draws, random_seed=random_seed)
+    return over_targets(make, fit, X_pool, X_target, bounds, model)
+
+
+class Level(Epig):
+    """:func:`level` at targets (T, D) as a criterion."""
+
+    name, units = "level", "nats"
+
+    def __init__(self, targets: np.ndarray, *, threshold: Any = None, draws: int = 32, random_seed: Seed = None):
+        super().__init__(targets, draws=draws, random_seed=random_seed)
+        if (
+            isinstance(threshold, bool)
+            or not isinstance(threshold, int | float | np.number)
+            or not np.isfinite(threshold)
+        ):
+            raise ValueError(
+                "level needs a threshold, a number: criterion=functools.partial(level, threshold=0.9); got "
+                f"{threshold!r}"
+            )
+        self.threshold = float(threshold)
+
+    @override
+    def prepare(self, source, *, model=None):
+        ensemble = ensemble_of(source, model, draws=self.draws, random_seed=self.random_seed)
+        with one_blas_thread():
+            gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
+            parts = [at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
+        likelihood = ensemble.gpm.likelihood
+        place = self.threshold if likelihood is None else float(likelihood.link(np.asarray(self.threshold)))
+        if not np.isfinite(place):
+            raise ValueError(f"threshold={self.threshold:g} is no expected outcome of {ensemble.gpm.description}")
+        return LevelScorer(ensemble, self.units, parts, place)
+
+
+@dataclass(eq=False)
+class LevelScorer(Scorer):
+    """Information about the sign of f - ``place`` at targets, averaged over ``parts``."""
+
+    ensemble: Ensemble
+    units: str
+    parts: list[AtTargets]
+    place: float
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    n_full, share = 200, 0.0
+
+    @override
+    def coarse(self, n):
+        return (
+            None
+            if len(self.parts) <= n // 2
+            else LevelScorer(self.ensemble, self.units, self.parts[: n // 2], self.place)
+        )
+
+    @override
+    def score(self, X):
+        width = len(self.parts[0].targets) * len(_NODES)
+        blocks = np.array_split(X, max(1, -(-len(X) * width // _BLOCK)))
+        with one_blas_thread():
+            return np.concatenate([np.mean([self._of(part, block) for part in self.parts], axis=0) for block in blocks])
+
+    def _of(self, part: AtTargets, X: np.ndarray) -> np.ndarray:
+        gp, unit = part.gp, float(part.gp.posterior.y_map.scale)
+        Z = gp.x_map(X)
+        cross = gp.covariance(gp.X, Z)
+        _, variance = gp.moments(Z, cross)
+        shift = gp.covariance(Z, part.targets) - cross.T @ part.solved
+        shift /= np.sqrt(np.maximum(variance + gp.noise_variance(Z), np.finfo(float).tiny))[:, None]
+        before, known = part.latent / unit**2, np.square(shift)
+        left = np.sqrt(np.maximum(before - known, 1e-10 * before))
+        # In sds of f at the targets.
+        away = (part.mean - self.place) / unit
+        outcome = entropy_of_label(ndtr((away + shift * _NODES[:, None, None]) / left))
+        return np.maximum(
+            entropy_of_label(ndtr(away / np.sqrt(before))) - np.einsum("k,kmt->mt", _WEIGHTS, outcome), 0.0
+        ).mean(1)
