@@ -5,6 +5,7 @@ that takes no fit makes the last test fail.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -112,6 +113,7 @@ OF_FIT = {
     "bald": lambda c: active.bald(c.fit, c.pool, **SMALL),
     "uncertainty": lambda c: active.uncertainty(c.fit, c.pool),
     "epig": lambda c: active.epig(c.fit, c.pool, **SMALL),
+    "level": lambda c: active.level(c.fit, c.pool, 0.1, **SMALL),
     "integrated_variance": lambda c: active.integrated_variance(c.fit, c.pool, **SMALL),
     "expected_improvement": lambda c: active.expected_improvement(c.fit, c.pool),
     "upper_confidence_bound": lambda c: active.upper_confidence_bound(c.fit, c.pool),
@@ -238,7 +240,8 @@ def test_criteria_of_a_learner(case):
     if case.is_several:
         names = [*names, *criterion_names("models")]
     for name in names:
-        learner = pma.active.Learner(case.gpm, "function", criterion=name, pool=case.pool, random_seed=0)
+        criterion = partial(active.level, threshold=0.1) if name == "level" else name
+        learner = pma.active.Learner(case.gpm, "function", criterion=criterion, pool=case.pool, random_seed=0)
         assert (case.pool == learner.ask()).all(1).any(), name
 
 
