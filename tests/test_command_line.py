@@ -268,6 +268,18 @@ def test_goals_pictures_and_reports(lab):
     assert "lengthscale[moisture]" in lab.out
 
 
+def test_outcomes_that_are_yes_or_no_or_counts(lab):
+    table = rows(POOL["sample"].iloc[START])
+    lab.write("measurements.csv", table.assign(fat=(table["fat"] > table["fat"].median()).astype(int)))
+    lab(*POOLED, "--outcome", "yesno")
+    assert "probability of fat" in lab.out
+    assert lab.load().gpm.likelihood.name == "bernoulli"
+    assert 0 <= float(lab.out.split()[-1]) <= 1
+    lab(*POOLED, "--outcome", "counts", "--rebuild")
+    assert lab.load().gpm.likelihood.name == "negative_binomial"
+    assert "was begun with --outcome counts" in lab.fails(*POOLED)
+
+
 # Files that are not ours, and two people at once.
 
 

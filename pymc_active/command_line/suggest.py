@@ -33,10 +33,12 @@ _REMEMBERED = (
     "criterion",
     "model",
     "noise",
+    "outcome",
     "seed",
     "box",
 )
 _KEY = "command_line"
+_LIKELIHOODS = {"measurement": "normal", "yesno": "bernoulli", "counts": "negative_binomial"}
 # With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
 _MANY, _SHOWN = 15, 6
 # Advice of warnings that is about Python.
@@ -167,6 +169,7 @@ def _models(given: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | No
         data = X, Series(y, X.index, name=given.target)
         how: dict[str, Any] = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
         how["y_sd"] = None if y_sd is None else _errors(y_sd)
+        how["likelihood"] = _LIKELIHOODS[given.outcome]
         if name == "ard":
             made[name] = pma.ard_gp(*data, **how)
         elif name == "embedding":
@@ -221,7 +224,10 @@ def _show(given: Namespace, learner: Learner, rows: DataFrame) -> None:
     if learner.models:
         found = pma.predict(learner.fit, learner.pending.to_numpy()[-len(rows) :])
         pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
-        shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
+        if given.outcome == "yesno":
+            shown[f"probability of {given.target}"] = [f"{p:.2f}" for p, _ in pairs]
+        else:
+            shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
     print(shown.to_string(index=given.bounds is None, index_names=False))
 
 

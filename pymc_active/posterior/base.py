@@ -240,8 +240,8 @@ class Posterior(ABC):
 
         ``start`` are the ``sites`` of places nearby, if there are any.
         """
-        if len(self.y) <= _BATCHED or start is not None:
-            return self._in_blocks(thetas, extra_noise, True, start)
+        if len(self.y) <= _BATCHED:
+            return self._in_blocks(thetas, extra_noise, gradient=True)
         return self._one_by_one(thetas, extra_noise)
 
     def _one_by_one(self, thetas: np.ndarray, extra_noise: float) -> Likelihoods:

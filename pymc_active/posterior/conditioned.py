@@ -23,8 +23,8 @@ _STEP = 1e-5
 class ConditionedGP:
     """A Gaussian process given X (n, D) and y (n,), in the kernel's units, at theta (P,); ``minimize`` describes -f."""
 
-    def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False):
-        self.posterior, self.theta = posterior, np.asarray(theta, float)
+    def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False, state: State | None = None):
+        self.posterior, self.theta, self._known = posterior, np.asarray(theta, float), state
         self.sign = -1.0 if minimize else 1.0
         self.X = posterior.X
 
@@ -37,7 +37,7 @@ class ConditionedGP:
 
     @cached_property
     def _state(self) -> State:
-        return self.posterior.light_state(self.theta)
+        return self.posterior.light_state(self.theta) if self._known is None else self._known
 
     @property
     def factor(self) -> Factor:

@@ -84,6 +84,15 @@ class LatentPosterior(ArrayPosterior):
         return propagate(scaled, mean, self.likelihood, self.y, self.size, phi, sites, tolerance, power), mean
 
     @override
+    def values(self, thetas):
+        return self.log_priors(thetas)[0] + self._in_blocks(thetas, 0.0, gradient=False).value
+
+    @override
+    def log_likelihoods(self, thetas, extra_noise=0.0, start=None):
+        # Together also where there are many points, so that sites are handed on.
+        return self._in_blocks(thetas, extra_noise, True, start)
+
+    @override
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):
         S, n, P = len(thetas), len(self.y), self.n_parameters
         full = self.full(thetas)

@@ -12,7 +12,9 @@ from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.kept_states import kept_states
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 
@@ -65,8 +67,13 @@ def conditioned_gps(
         rows = np.unique(((np.arange(n) + 0.5) / n * len(part.z)).astype(int))
     else:
         rows = equal_rows(part.within, n, rng)
-    thetas = part.space.lift(part.z[rows], rng)
-    return [ConditionedGP(part.space.source, theta, minimize) for theta in thetas]
+    thetas, posterior = part.space.lift(part.z[rows], rng), part.space.source
+    if isinstance(posterior, LatentPosterior):
+        # Sites of all together.
+        states = kept_states(posterior, thetas)
+        pairs = zip(thetas, states, strict=True)
+        return [ConditionedGP(posterior, theta, minimize, state) for theta, state in pairs]
+    return [ConditionedGP(posterior, theta, minimize) for theta in thetas]
 
 
 def model_of(source: Any, model: GPModel | None = None) -> GPModel:
