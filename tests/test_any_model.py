@@ -1,5 +1,7 @@
 """Any PyMC model: posterior, evidence, predictions and information by a second route, and what a user changes not."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -644,3 +646,18 @@ def test_models_without_labels_and_other_things_are_refused():
         pma.Learner({"a": model, "b": model}, "model", pool=POOL)
     with pytest.raises(ValueError, match=r"targets= are for a pm\.Model"):
         bald(pma.fit(pma.ard_gp(X[:, None], Y), **QUIET), POOL[:, None], targets=["slope"])
+
+
+def test_draws_that_numpy_refuses_are_none():
+    """The prior allows counts that overflow; ArviZ gets the others."""
+    x, y = np.linspace(-1, 1, 6), np.array([1, 0, 3, 2, 5, 1])
+    with pm.Model() as model:
+        place, slope = pm.Normal("place", 0, 20), pm.Normal("slope", 0, 20)
+        mu = pm.math.exp(place + slope * pm.Data("x", x))
+        pm.NegativeBinomial("y", mu=mu, alpha=pm.LogNormal("alpha", 0, 3), observed=y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = pma.fit(model, random_seed=1, progressbar=False)
+    drawn = fit.to_datatree(random_seed=1).prior_predictive["y"].to_numpy()
+    assert 0 < np.isnan(drawn).mean() < 0.5
+    assert np.nanmin(drawn) >= 0

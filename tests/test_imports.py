@@ -50,7 +50,7 @@ BUDGETS = {
     "inference": 880,
     "laplace": 2480,
     "particles": 1260,
-    "process": 1580,
+    "process": 1600,
     "predictions": 1360,
     "paths": 920,
     "structure": 1780,

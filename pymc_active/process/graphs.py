@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -183,8 +184,8 @@ class ModelGraphs:
         shapes = [(len(Z), *([m] if leaf.ndim > 1 else []), *leaf.shape[2:]) for leaf in leaves]
         leaves = [np.broadcast_to(leaf, shape).copy() for leaf, shape in zip(leaves, shapes, strict=True)]
         if not is_common or m == 1:
-            return draw(*leaves)
-        return np.concatenate([draw(*(leaf[:, [j]] for leaf in leaves)) for j in range(m)], axis=1)
+            return _drawn(draw, leaves)
+        return np.concatenate([_drawn(draw, [leaf[:, [j]] for leaf in leaves]) for j in range(m)], axis=1)
 
     @cached_property
     def _draw(self) -> tuple[Callable, Callable] | None:
@@ -257,3 +258,21 @@ class ModelGraphs:
 def _inlined(fgraph, node):
     """Operations that stand for graphs, such as LogSumExp, which would be called for one particle at a time."""
     return inline_ofg_node(node)
+
+
+def _drawn(draw: Callable, leaves: list[np.ndarray]) -> np.ndarray:
+    """Outcomes given parameters (S, ...) each; NaN of particles whose parameters NumPy refuses, as of huge counts."""
+    with suppress(ValueError):
+        return draw(*leaves)
+    impossible = np.zeros(len(leaves[0]), bool)
+    for s in range(len(impossible)):
+        try:
+            draw(*(leaf[[s]] for leaf in leaves))
+        except ValueError:
+            if impossible[:s].all() and s == len(impossible) - 1:
+                raise
+            impossible[s] = True
+    kept = [np.where(impossible.reshape(-1, *[1] * (leaf.ndim - 1)), leaf[~impossible][:1], leaf) for leaf in leaves]
+    found = np.asarray(draw(*kept), float)
+    found[impossible] = np.nan
+    return found
