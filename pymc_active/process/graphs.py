@@ -102,6 +102,11 @@ class ModelGraphs:
         likelihood = own + cold * sum(rest)
         return rewrite_pregrad(rewritten([prior, likelihood], local_check_parameter_to_ninf_switch))
 
+    @cached_property
+    def is_tempered(self) -> bool:
+        """Whether the outcome has no scale to which noise could be added."""
+        return noisier(self._drawn, self.unit) is None
+
     def densities(self, Z: np.ndarray, noise: float, *given: Any) -> list[np.ndarray]:
         """Log prior (S,), its gradient (S, P), and log likelihood with its gradient and derivative in the noise (S,).
 

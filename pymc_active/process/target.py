@@ -27,11 +27,12 @@ class AnnealedModel:
     """
 
     # Of the additional noise.
-    noise_unit, is_tempered = 1.0, False
+    noise_unit = 1.0
 
     def __init__(self, graphs: ModelGraphs, data: Data, tables: Sequence[np.ndarray], read):
         self.graphs, self.data, self.tables, self._read = graphs, data, tables, read
         self.n_parameters = int(graphs.Z.type.shape[1])
+        self.is_tempered = graphs.is_tempered
         self._units = noise_unit(graphs.outcome, data.y), max(data.y.size / _FEW - 1, 0.0)
         self._noise = 0.0
         self._last: tuple[np.ndarray, float, list[np.ndarray]] = np.empty(0), 0.0, []
