@@ -291,6 +291,21 @@ def test_the_pymc_model_has_the_same_density():
     assert {"outputscale", "f"} <= {variable.name for variable in model.deterministics}
 
 
+def test_leaving_out_is_as_if_never_measured():
+    """By the exact probabilities of all labels and of all but one, at one set of hyperparameters."""
+    rng = np.random.default_rng(5)
+    x = np.linspace(-1, 1, 9)[:, None]
+    y = rng.random(9) < ndtr(3 * (x[:, 0] + 0.2))
+    y[7] = False
+    posterior = pma.ard_gp(x, y, likelihood="bernoulli").posterior()
+    theta, sign = np.array([-1.0, 1.0]), np.where(y, 1.0, -1.0)
+    K = covariance(x, x, *theta)
+    others = np.arange(9) != 7
+    exact = np.log(orthant(K, sign) / orthant(K[np.ix_(others, others)], sign[others]))
+    _, _, log_density, _ = posterior.leave_one_out(np.tile(theta, (2, 1)))
+    assert_allclose(log_density[0, 7], exact, atol=0.08)
+
+
 # Criteria.
 
 
@@ -348,6 +363,8 @@ def test_rates_are_maximised():
         ([0, 3, 1], {"likelihood": "binomial", "y_trials": 2}, ValueError, "y_trials must be"),
         ([0, 1, 1], {"likelihood": "binomial"}, ValueError, "y_trials must be"),
         ([0, 1, 1], {"likelihood": "poisson", "y_trials": 2}, ValueError, "y_trials does not belong to .*exposure"),
+        ([0, 1, 1], {"likelihood": "poisson", "exposure": [1, 0, 1]}, ValueError, "exposure must be positive.*got 0"),
+        ([0, 1, 1], {"likelihood": "binomial", "y_trials": 2.5}, ValueError, "y_trials must be whole.*got 2.5"),
         ([0, 1, 1], {"likelihood": "bernoulli", "y_sd": 0.1}, ValueError, "y_sd, error bars, are for"),
         ([0, 1, 1], {"likelihood": "probit"}, ValueError, "likelihood must be one of normal, bernoulli"),
     ],
@@ -366,6 +383,37 @@ def test_priors_that_only_pymc_can_evaluate_are_refused():
         pma.ard_gp([[0.0], [1.0]], [0, 1], likelihood="bernoulli")
     with pytest.raises(ValueError, match="graphs are of marginal"):
         pma.graphs.log_posterior(pma.ard_gp([[0.0], [1.0]], [0, 1], likelihood="bernoulli"))
+
+
+def test_what_only_normal_outcomes_have_is_refused(fitted):
+    _, gpm, fit = fitted
+    for function in (pma.decompose, pma.OutputMap.of):
+        with pytest.raises(ValueError, match="for normal outcomes only; this model has likelihood="):
+            function(fit)
+    with pytest.raises(ValueError, match="one has normal outcomes and the other has not"):
+        pma.Learner({"a": gpm, "b": pma.ard_gp(gpm.X, gpm.y)}, "model", bounds=[(-1, 1)] * 2)
+
+
+def test_an_embedding_and_a_kernel_expression_have_outcomes_too():
+    X = np.random.default_rng(14).uniform(-1, 1, size=(12, 5))
+    y, bounds = X[:, 0] > 0, [(-1, 1)] * 5
+    models = [
+        pma.embedding_gp(X, y, n_components=1, bounds=bounds, likelihood="bernoulli"),
+        pma.composite_gp(X, y, "SE[0] + SE[1]", bounds=bounds, likelihood="bernoulli"),
+    ]
+    for gpm in models:
+        learner = pma.Learner(gpm, "function", bounds=bounds, random_seed=1)
+        assert (np.abs(learner.ask()) <= 1).all()
+        assert 0 < pma.predict(learner.fit, X[:1]).f_mean < 1
+
+
+def test_pictures_show_successes_of_a_trial():
+    X = np.linspace(0, 1, 6)[:, None]
+    gpm = pma.ard_gp(X, np.arange(6), y_trials=10, bounds=[(0, 1)], likelihood="binomial")
+    ax = pma.plots.plot_predictions(pma.fit(gpm, random_seed=1, progressbar=False))
+    assert ax.get_ylabel() == "y / y_trials"
+    [data] = [line for line in ax.lines if line.get_label() == "data"]
+    assert_allclose(data.get_ydata(), np.arange(6) / 10)
 
 
 # Calibration.

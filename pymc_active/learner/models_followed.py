@@ -230,6 +230,8 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
         _check_model(gpm)
+        if (getattr(gpm, "likelihood", None) is None) != (getattr(first, "likelihood", None) is None):
+            raise ValueError(f"{first_label!r} and {label!r}: one has normal outcomes and the other has not")
         if not gpm.data.equals(first.data):
             raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
         if isinstance(gpm, Process) and gpm.improper:

@@ -46,7 +46,7 @@ class Optimum(Summarized):
     x : ndarray or DataFrame, shape (1, D)
         The point with the best posterior mean, as :meth:`Learner.recommend` gives it.
     f_mean, f_sd : float
-        Posterior mean and sd of the latent function there, in units of y, hyperparameters marginalised.
+        Posterior mean and sd of f there, in units of y or, with a ``likelihood``, of the expected outcome.
     samples : xarray.Dataset
         Maximisers ``x`` (path, input) of sample paths, draws of the maximum's place, and their heights ``f`` (path);
         after failed experiments those where success is at least as likely as failure.

@@ -27,7 +27,10 @@ class Binomial(LogConcave):
     def read(self, y, size):
         super().read(y, size)
         if size is None or (np.asarray(y) > size).any():
-            raise ValueError("y_trials must be the number of trials of each row, no smaller than its successes y")
+            raise ValueError(
+                "y_trials must be the number of trials of each row, no smaller than its successes y, as in "
+                "tell(x, y, y_trials=12)"
+            )
 
     @override
     def terms(self, f, y, size, phi):

@@ -134,6 +134,12 @@ def check_is_gp(model: Any, what: str) -> None:
         raise TypeError(f"{what} for GP models only; this is a {model.description}")
 
 
+def check_is_normal(model: Any, what: str) -> None:
+    """Raise a ValueError for a model with another likelihood, where ``what`` only normal outcomes have is asked for."""
+    if getattr(model, "likelihood", None) is not None:
+        raise ValueError(f"{what} for normal outcomes only; this model has likelihood={model.likelihood.name!r}")
+
+
 def check_model(gpm: Any, function: str) -> None:
     """Raise a TypeError for what is no model, with what to do about it."""
     if not isinstance(gpm, GPModel):

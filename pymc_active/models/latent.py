@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.support.scaling import Affine
+from pymc_active.support.tables import read_numbers
 
 # Added to the diagonal of the prior covariance in PyMC, whose Cholesky factor is taken: smaller than any outcome shows.
 _JITTER = 1e-6
@@ -30,7 +31,18 @@ def read_likelihood(name: str, sizes: Mapping[str, Any], y_sd: Any) -> tuple[Lik
         return None, y_sd
     if y_sd is not None:
         raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
-    return found, sizes[given[0]] if given else None
+    return found, _read_size(found, given[0], sizes[given[0]]) if given else None
+
+
+def _read_size(likelihood: Likelihood, name: str, size: Any) -> Any:
+    values = read_numbers(size, name)
+    is_wrong = ~((values > 0) & np.isfinite(values))
+    if likelihood.is_whole and name == "y_trials":
+        is_wrong |= values != np.round(values)
+    if is_wrong.any():
+        what = "whole numbers, 1 or more" if name == "y_trials" else "positive numbers"
+        raise ValueError(f"{name} must be {what}; got {values[is_wrong][0]:g}")
+    return size
 
 
 def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:

@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import boxcox1p, inv_boxcox1p
 
 from pymc_active.inference.fit import Fit
+from pymc_active.models.gpmodel import check_is_normal
 from pymc_active.support.scaling import penalties, spread
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
@@ -52,6 +53,7 @@ class PowerMap(Summarized):
     @classmethod
     def of_fit(cls, fit: Fit) -> Self:
         """The map under which the data of a fit are most probable; see :meth:`pymc_active.OutputMap.of`."""
+        check_is_normal(fit.gpm, "a map of the outputs is")
         factor, y = fit.posterior.of_each.light_state(fit.center).factor, fit.y
         root = factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))
         quartiles = np.quantile(y, [0.25, 0.5, 0.75])

@@ -24,9 +24,18 @@ def data_of(fit: Fit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.nda
     if (X is None) != (y is None):
         raise ValueError("pass both X and y, or neither")
     if X is None:
-        return fit.X, fit.y
+        X, y = fit.X, fit.y
     points = read_inputs(X, "X", inputs=fit.gpm.inputs)
-    return points, read_outputs(y, len(points), X)
+    values = read_outputs(y, len(points), X)
+    # Successes a trial, counts an exposure of one, as predictions are.
+    sizes = None if fit.gpm.likelihood is None else fit.data.y_sd
+    return points, values / sizes if sizes is not None and np.array_equal(values, fit.y) else values
+
+
+def output_of(fit: Fit | ModelAverage) -> str:
+    """What the outputs are called."""
+    likelihood, sizes = fit.gpm.likelihood, fit.data.y_sd
+    return f"{fit.gpm.output} / {likelihood.size_name}" if likelihood and sizes is not None else fit.gpm.output
 
 
 def names_of(inputs: list) -> list[str]:

@@ -11,7 +11,16 @@ import xarray as xr
 from pymc_active.inference.fit import Fit
 from pymc_active.plots.axes import Axes, new_axes, new_grid, plain_ticks, show_legend, small_title
 from pymc_active.plots.marks import dots, draw_band, ring
-from pymc_active.plots.measurements import band, box_of, column_of, data_of, names_of, reach_beyond, steepest_input
+from pymc_active.plots.measurements import (
+    band,
+    box_of,
+    column_of,
+    data_of,
+    names_of,
+    output_of,
+    reach_beyond,
+    steepest_input,
+)
 from pymc_active.plots.style import CYCLE, INK, VERMILION
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.model_average import ModelAverage, check_one_fit
@@ -88,7 +97,7 @@ def plot_predictions(
     places = X[:, column]
     clip_on = reach_beyond([(low, high)], places[:, None])
     dots(ax, places, y, label, alpha=alpha, clip_on=clip_on)
-    ax.set(xlabel=name, ylabel=gpm.output, xlim=(low, high))
+    ax.set(xlabel=name, ylabel=output_of(fit), xlim=(low, high))
     plain_ticks(ax, "x", 8)
     ring(ax, np.column_stack([places, y]), highlight, number, clip_on)
     _name_slice(ax, gpm.inputs, column, grid[0], ends, "the median of the data" if at is None else "the given point")
@@ -140,7 +149,7 @@ def plot_map(
     """
     if not isinstance(fit, ModelAverage):
         check_one_fit(fit, "plot_map")
-    inputs, output = fit.gpm.inputs, fit.gpm.output
+    inputs, output = fit.gpm.inputs, output_of(fit)
     if len(inputs) != 2:
         raise ValueError(
             f"plot_map draws models with two inputs; this one has {len(inputs)}: plot_predictions(fit) draws a slice"

@@ -112,6 +112,10 @@ class ConditionedGP:
         """Noise variance of observations at the rows of X, (m,)."""
         if self._constant_noise is not None:
             return np.full(len(X), self._constant_noise)
+        if isinstance(self.posterior, LatentPosterior):
+            mean, variance = self.moments(X)
+            unit = float(self.posterior.y_map.scale)
+            return self.posterior.noise_of(self.theta, self.to_user_y(mean), unit**2 * variance) / unit**2
         user = self.posterior.moments(self._state, self.to_user(X)).noise_variance
         return user / float(self.posterior.y_map.scale) ** 2
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior, KernelPosterior
-from pymc_active.posterior.base import Likelihoods, difference_hessian
+from pymc_active.posterior.base import Likelihoods, Posterior, difference_hessian
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 from pymc_active.posterior.sites import EXACT, FINE, ROUGH, Propagated, Sites, propagate
 
@@ -19,6 +19,8 @@ from pymc_active.posterior.sites import EXACT, FINE, ROUGH, Propagated, Sites, p
 _UNKNOWN = 0.5
 # Steps of central differences, in prior sds: of gradients, and of predictions.
 _STEP = 1e-3
+# Points up to which each is left out by a search of its own.
+_LEFT_OUT = 40
 # Numbers in the covariances of several particles at a time.
 _TOGETHER = 500_000
 
@@ -115,8 +117,8 @@ class LatentPosterior(ArrayPosterior):
 
     @override
     def _log_likelihood(self, theta, extra_noise):
-        [value], [gradient], [in_noise], _ = self._likelihoods(theta[None], extra_noise, True)
-        return value, gradient, in_noise
+        # A search ends at gradients that particles do not need.
+        return Posterior._log_likelihood(self, theta, extra_noise)
 
     @override
     def light_states(self, thetas):
@@ -164,18 +166,35 @@ class LatentPosterior(ArrayPosterior):
         return factor
 
     def leave_one_out(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The function at each row given all others: means, variances, log densities (M, n); log likelihoods (M,)."""
-        unit, phi = float(self.y_map.scale), self.phi(self.full(thetas))
-        mean, variance = np.empty((2, len(thetas), len(self.y)))
-        log_likelihood = np.empty(len(thetas))
-        for m, state in enumerate(self.light_states(thetas)):
-            factor = state.factor
-            g = np.diagonal(factor.inverse)
-            prior = self.prior_mean(state.theta, self.X)[0]
-            mean[m] = self.y_map.shift + unit * (prior + factor.residual - factor.alpha / g)
-            variance[m], log_likelihood[m] = unit**2 * (1 / g - factor.sites), -factor.nll
-        log_density = self.likelihood.tilted(mean, variance, self.y, self.size, phi).log_z
-        return mean, variance, log_density, log_likelihood
+        """The function at each row given all others: means, variances, log densities (M, n); log likelihoods (M,).
+
+        Sites are found again without the row: others have adapted to it. With many points they are taken as they are.
+        """
+        full, n = self.full(thetas), len(self.y)
+        unit, phi = float(self.y_map.scale), self.phi(full)
+        K, _ = self._covariances(full)
+        found, prior = self._propagate(full, K, FINE)
+        sites, K = found.sites, unit**2 * (K + np.tril(K, -1).swapaxes(1, 2))
+        g = np.diagonal(found.W, axis1=1, axis2=2) + np.square(found.alpha)
+        mean, variance = sites.z - found.alpha / g, np.maximum(1 / g - sites.s, 0.0)
+        for i in range(n if n <= _LEFT_OUT else 0):
+            others = np.arange(n) != i
+            start, k = Sites(sites.z[:, others], sites.s[:, others]), K[:, i, others]
+            left = propagate(
+                K[:, others][:, :, others],
+                prior[:, others],
+                self.likelihood,
+                self.y[others],
+                self.size[others],
+                phi,
+                start,
+            )
+            W = left.W + np.tril(left.W, -1).swapaxes(1, 2) - np.triu(left.W, 1)
+            explained = np.einsum("si,sij,sj->s", k, W, k) + np.square((k * left.alpha).sum(1))
+            mean[:, i] = prior[:, i] + (k * left.alpha).sum(1)
+            variance[:, i] = np.maximum(K[:, i, i] - explained, 0.0)
+        log_density = self.likelihood.tilted(mean, np.maximum(variance, 1e-12), self.y, self.size, phi).log_z
+        return mean, variance, log_density, found.value
 
     def draw_outcomes(
         self, thetas: np.ndarray, mean: np.ndarray, variance: np.ndarray, rng: np.random.Generator
@@ -207,13 +226,17 @@ class LatentPosterior(ArrayPosterior):
     def likelihood_hessian(self, state):
         return difference_hessian(self, state.theta, _STEP * self.prior.sd)
 
+    def noise_of(self, theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """The variance of the Gaussian measurement of f that an outcome of size one is worth, in units of f."""
+        phi = [part[0] for part in self.phi(self.full(theta[None]))]
+        return self.likelihood.noise(mean, variance, 1.0, phi)
+
     @override
     def moments(self, state, X_new, *, gradient=False):
         """Latent moments, with the noise that an outcome of size one is worth; gradients by central differences."""
         plain = super().moments(state, X_new)
         variance = np.maximum(plain.variance, 0.0)
-        phi = [part[0] for part in self.phi(self.full(state.theta[None]))]
-        plain = plain._replace(variance=variance, noise_variance=self.likelihood.noise(plain.mean, variance, 1.0, phi))
+        plain = plain._replace(variance=variance, noise_variance=self.noise_of(state.theta, plain.mean, variance))
         if not gradient:
             return plain
         slopes: list[list[np.ndarray]] = []

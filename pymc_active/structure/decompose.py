@@ -15,6 +15,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.kernels.combined import Add, Multiply
 from pymc_active.kernels.expressions import numbered
 from pymc_active.kernels.node import Node
+from pymc_active.models.gpmodel import check_is_normal
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
@@ -140,6 +141,7 @@ def decompose(
         for what, name in (("probability_of_noise", "C"), ("probability", str(fit.gpm.expression))):
             known |= {what: float(probability[name])} if name in probability else {}
     check_one_fit(fit, "decompose")
+    check_is_normal(fit.gpm, "a function is decomposed")
     posterior = fit.posterior
     if not isinstance(posterior, KernelPosterior):
         raise ValueError(
