@@ -167,6 +167,30 @@ def indices() -> str:
     return markdown([*header, "totals' medians less exact"], rows)
 
 
+def likelihoods() -> str:
+    results = load("likelihoods")["results"]
+    rows = []
+    for r in results["curves"]:
+        gap = (
+            f"{r['less random']['mean']:+.3f} ± {r['less random']['standard_error']:.3f}" if "less random" in r else ""
+        )
+        rows.append([r["row"], r["method"], str(r["runs"]), ", ".join(f"{value:.2f}" for value in r["nll"]), gap])
+    header = ["outcomes, problem", "design", "runs", "nats above the truth after 6, 12, 18, 24 answers", "less random"]
+    errors = "; ".join(
+        f"{r['method']} " + ", ".join(f"{a:.3f} ± {b:.3f}" for a, b in zip(r["rms"], r["standard_error"], strict=True))
+        for r in results["threshold"]
+    )
+    times = "; ".join(
+        f"n = {r['n']}, {r['kind']} {r['median']:.2f} ({r['times normal']:.1f})"
+        for r in results["step"]
+        if r["kind"] != "normal"
+    )
+    note = (
+        f"Rms error of a threshold after 10, 20 and 40 labels, of a range of 2: {errors}. CPU seconds of a tell and an "
+    )
+    return markdown(header, rows) + f"\n\n{note}ask (times normal outcomes): {times}."
+
+
 def any_model() -> str:
     results = load("any_model")["results"]
     runs, rows = {r["problem"]: r for r in results["run"]}, []
@@ -437,7 +461,7 @@ def pes_figure4() -> str:
 
 
 OURS = [meats, materials, many_inputs, pools, checks, indices, group_tests, gpss, gpss_series, series, speed, optimum]
-OURS += [structure_probabilities, botorch, peers, outside_optimum, any_model]
+OURS += [structure_probabilities, botorch, peers, outside_optimum, any_model, likelihoods]
 OF_PAPERS = [table1, table2, synthetic, figure2, bams_table1, pes_figure1, pes_figure2, pes_figure3, pes_figure4]
 
 

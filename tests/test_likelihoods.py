@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 import pymc_active as pma
 from pymc_active.likelihoods.by_name import LIKELIHOODS
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.posterior.full_space import find_space
 from pymc_active.posterior.sites import EXACT, propagate
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
@@ -405,6 +406,18 @@ def test_an_embedding_and_a_kernel_expression_have_outcomes_too():
         learner = pma.Learner(gpm, "function", bounds=bounds, random_seed=1)
         assert (np.abs(learner.ask()) <= 1).all()
         assert 0 < pma.predict(learner.fit, X[:1]).f_mean < 1
+
+
+def test_more_inputs_than_data_are_seen_in_their_row_space():
+    rng = np.random.default_rng(15)
+    X, y = rng.uniform(-1, 1, size=(8, 25)), rng.poisson(3, 8)
+    gpm = pma.embedding_gp(X, y, n_components=2, bounds=[(-1, 1)] * 25, likelihood="negative_binomial")
+    whole = gpm.posterior()
+    space = find_space(whole, gpm.embedding_slice)
+    assert space.posterior.n_parameters < whole.n_parameters
+    z = space.posterior.prior.mean + 0.3 * rng.normal(size=(4, space.posterior.n_parameters))
+    lifted = space.lift(z)
+    assert_allclose(space.posterior.likelihood_values(z), whole.likelihood_values(lifted), atol=1e-8)
 
 
 def test_pictures_show_successes_of_a_trial():

@@ -47,20 +47,18 @@ class Tilted(NamedTuple):
 class Likelihood(ABC):
     """The distribution of an outcome given the latent function.
 
-    ``parameters`` are names, prior means and prior sds of its own parameters on the natural log scale; ``is_whole``
-    says whether outcomes are whole numbers.
+    ``parameters`` are names, prior means and prior sds of its own parameters on the natural log scale.
     """
 
     name: str
     parameters: tuple[tuple[str, float, float], ...] = ()
-    is_whole = True
     # What each row has besides, as an argument of builders.
     size_name: str | None = None
 
     def read(self, y: Any, size: np.ndarray | None) -> None:
         """Raise a ValueError for outcomes (n,), or NaN for failures, that cannot be; ``size`` (n,) may be None."""
         y = np.asarray(y, float)
-        if self.is_whole and ((y < 0) | (y != np.round(y))).any():
+        if ((y < 0) | (y != np.round(y))).any():
             raise ValueError(f"outcomes of likelihood={self.name!r} are counts, 0, 1, 2, …; got {_strange(y)}")
 
     @abstractmethod

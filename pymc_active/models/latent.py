@@ -31,13 +31,13 @@ def read_likelihood(name: str, sizes: Mapping[str, Any], y_sd: Any) -> tuple[Lik
         return None, y_sd
     if y_sd is not None:
         raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
-    return found, _read_size(found, given[0], sizes[given[0]]) if given else None
+    return found, _read_size(given[0], sizes[given[0]]) if given else None
 
 
-def _read_size(likelihood: Likelihood, name: str, size: Any) -> Any:
+def _read_size(name: str, size: Any) -> Any:
     values = read_numbers(size, name)
     is_wrong = ~((values > 0) & np.isfinite(values))
-    if likelihood.is_whole and name == "y_trials":
+    if name == "y_trials":
         is_wrong |= values != np.round(values)
     if is_wrong.any():
         what = "whole numbers, 1 or more" if name == "y_trials" else "positive numbers"
@@ -62,8 +62,6 @@ def latent_model(blueprint: Any, name: str) -> tuple[pm.Model, pm.gp.Latent]:
         variables = blueprint.parameters.register(model)
         gp = pm.gp.Latent(mean_func=blueprint.mean_function(variables), cov_func=blueprint.covariance(variables))
         f = gp.prior("f", X=X_data, n_outputs=1, dims="obs", jitter=_JITTER)
-        is_whole = blueprint.likelihood.is_whole
-        observed = pt.cast(y_data, "int64") if is_whole else y_data
         of_size = pt.cast(given, "int64") if blueprint.likelihood.size_name == "y_trials" else given
-        blueprint.likelihood.pymc(name, f, of_size, variables, observed=observed, dims="obs")
+        blueprint.likelihood.pymc(name, f, of_size, variables, observed=pt.cast(y_data, "int64"), dims="obs")
     return model, gp

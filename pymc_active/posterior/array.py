@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -52,6 +52,8 @@ class ArrayPosterior(MeasuredPosterior):
     log_noise: int
     mean_indices: np.ndarray
     mean_basis: Callable[[np.ndarray], np.ndarray]
+    # Positions of the parameters of a likelihood that is not normal.
+    phi_indices: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     # Makes the prior from scaled y, if it is renewed when data are added.
     renewed_prior: RenewedPrior | None = None
 

@@ -38,13 +38,11 @@ class _Known(NamedTuple):
 class LatentPosterior(ArrayPosterior):
     """A latent function with any likelihood; the noise of the Gaussian process itself is zero.
 
-    ``phi_indices`` are the positions of the likelihood's parameters in (theta, constants). ``y`` are outcomes as they
-    are, and the map of outputs is that of the latent function.
+    ``y`` are outcomes as they are, and the map of outputs is that of the latent function.
     """
 
     _: KW_ONLY
     likelihood: Likelihood
-    phi_indices: np.ndarray
     is_tempered = True
     # Of the one particle that this copy is for.
     _known: _Known | None = None

@@ -154,7 +154,7 @@ def in_coordinates(
     other.n_parameters = source.n_parameters + shift
     other.log_lengthscale = moved(source.log_lengthscale)
     other.log_noise, other.log_outputscale = moved(source.log_noise), moved(source.log_outputscale)
-    other.mean_indices = moved(source.mean_indices)
+    other.mean_indices, other.phi_indices = moved(source.mean_indices), moved(source.phi_indices)
     return other
 
 
