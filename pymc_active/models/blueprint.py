@@ -141,6 +141,10 @@ class Blueprint(GPModel):
         if self.likelihood is not None:
             self.likelihood.read(y, y_sd)
 
+    def _described(self, kernel: str) -> str:
+        """The builder, what it was told of the kernel, and a likelihood that is not normal."""
+        return f"{self.builder}({kernel}{'' if self.likelihood is None else f', {self.likelihood.name}'})"
+
     @property
     @abstractmethod
     def options(self) -> dict[str, Any]:

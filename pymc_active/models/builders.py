@@ -145,7 +145,7 @@ class ArdGP(OneKernelGP):
 
     @property
     def description(self):
-        return f"ard_gp({self.profile})"
+        return self._described(self.profile)
 
     @property
     def options(self):
@@ -243,7 +243,7 @@ class EmbeddingGP(OneKernelGP):
 
     @property
     def description(self):
-        return f"embedding_gp({self.profile}, d={self._n_components})"
+        return self._described(f"{self.profile}, d={self._n_components}")
 
     @property
     def options(self):

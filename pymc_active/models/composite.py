@@ -176,7 +176,7 @@ class CompositeGP(Blueprint):
 
     @property
     def description(self):
-        return f"composite_gp({self.expression})"
+        return self._described(str(self.expression))
 
     @property
     def options(self):

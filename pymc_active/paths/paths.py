@@ -231,6 +231,9 @@ def draw_paths(
 ) -> PosteriorPaths:
     """Draw whole functions from the posterior of the latent function of a model.
 
+    With a ``likelihood`` this is on the scale of its link: Φ of it is the probability of success, or its exponential
+    the expected count.
+
     Parameters
     ----------
     fit : Fit, dict or list of fits, Ensemble, DataTree or dict

@@ -75,7 +75,8 @@ def sobol_indices(
     Returns
     -------
     xarray.Dataset
-        Over ``summary`` (mean, median, lower, upper):
+        Of the latent function, which a ``likelihood`` has on the scale of its link. Over ``summary`` (mean, median,
+        lower, upper):
 
         * ``first`` (input): the share of the variance that the input explains by itself. Small ones may come
           out slightly negative.
