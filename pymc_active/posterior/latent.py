@@ -19,6 +19,8 @@ from pymc_active.posterior.sites import EXACT, FINE, ROUGH, Propagated, Sites, p
 _UNKNOWN = 0.5
 # Steps of central differences, in prior sds: of gradients, and of predictions.
 _STEP = 1e-3
+# A measurement with so large a variance is worth nothing.
+_MOST_NOISE = 1e12
 # Points up to which each is left out by a search of its own.
 _LEFT_OUT = 40
 # Numbers in the covariances of several particles at a time.
@@ -227,7 +229,8 @@ class LatentPosterior(ArrayPosterior):
     def noise_of(self, theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """The variance of the Gaussian measurement of f that an outcome of size one is worth, in units of f."""
         phi = [part[0] for part in self.phi(self.full(theta[None]))]
-        return self.likelihood.noise(mean, variance, 1.0, phi)
+        # Where an outcome is certain it is worth nothing; differences of infinities would be NaN.
+        return np.minimum(self.likelihood.noise(mean, variance, 1.0, phi), _MOST_NOISE)
 
     @override
     def moments(self, state, X_new, *, gradient=False):
