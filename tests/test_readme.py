@@ -33,7 +33,7 @@ def names(tmp_path_factory):
     return {
         **{"X": X, "y": measure(X), "y_new": 0.4, "X_new": X_new, "X_pool": X_new, "candidates": X_new},
         **{"measure": measure, "kernels": ["SE", "LIN"], "Learner": pma.Learner},
-        **{"simulate": lambda X: 2.0 * X[:, 3] + X[:, 17] ** 2},
+        **{"passed": [True, False] * 4, "simulate": lambda X: 2.0 * X[:, 3] + X[:, 17] ** 2},
     }
 
 
