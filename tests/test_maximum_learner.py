@@ -1,7 +1,7 @@
 """The loop that looks for a maximum: what it asks, what it recommends, and what it knows of the place."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -134,7 +134,11 @@ def test_looking_at_the_optimum_changes_no_question():
 @pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
 @pytest.mark.parametrize("criterion", [*criterion_names("moments", "predictions", "maximum"), "random"])
 def test_every_criterion_can_be_asked_twice(criterion, where):
-    active = learner(criterion=criterion, **where)
+    if criterion == "level":
+        criterion = "level(threshold=0.2)"
+        active = learner(criterion=partial(pma.active.level, threshold=0.2), **where)
+    else:
+        active = learner(criterion=criterion, **where)
     active.run(wave, n=2, progressbar=False)
     assert len(np.unique(active.X)) == 6
     assert is_inside(active.X)

@@ -227,7 +227,8 @@ def new_run(
         criterion = (GOALS_OF_OUTCOMES if has_outcomes else goals)[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:
-        if criterion not in (known := criterion_names("predictions")):
+        # A level takes targets with its threshold.
+        if criterion not in (known := [name for name in criterion_names("predictions") if name != "level"]):
             raise ValueError(f"X_target is for the criteria {' and '.join(known)}, by name; got {criterion!r}")
         criterion = partial(CRITERIA[criterion].function, X_target=X_target)
     if targets is not None:
