@@ -420,6 +420,21 @@ def test_more_inputs_than_data_are_seen_in_their_row_space():
     assert_allclose(space.posterior.likelihood_values(z), whole.likelihood_values(lifted), atol=1e-8)
 
 
+def test_an_exposure_that_is_not_told_is_one(tmp_path):
+    """Also of a run whose file has others; the PyMC model has a finite density."""
+    X, y = np.linspace(0, 1, 5)[:, None], np.array([1, 0, 2, 4, 3])
+    gpm = pma.ard_gp(X, y, exposure=2.0, bounds=[(0, 1)], likelihood="poisson")
+    learner = pma.Learner(gpm, "function", bounds=[(0, 1)], random_seed=1)
+    learner.tell([0.3], 1)
+    learner.save(path := tmp_path / "run.nc")
+    assert_array_equal(pma.Learner.load(path).ask(), learner.ask())
+    model = learner.gpm.model
+    assert_array_equal(model["exposure"].get_value(), [2, 2, 2, 2, 2, 1])
+    assert np.isfinite(list(model.point_logps().values())).all()
+    ax = pma.plots.plot_predictions(learner.fit)
+    assert np.isfinite(ax.dataLim.get_points()).all()
+
+
 def test_pictures_show_successes_of_a_trial():
     X = np.linspace(0, 1, 6)[:, None]
     gpm = pma.ard_gp(X, np.arange(6), y_trials=10, bounds=[(0, 1)], likelihood="binomial")

@@ -131,6 +131,7 @@ class Blueprint(GPModel):
     def outcomes(self) -> dict[str, Any]:
         """The builder's arguments that say what the outcomes are, with what is known of each row."""
         known, name = self.data.y_sd, "normal" if self.likelihood is None else self.likelihood.name
+        known = known if known is None or self.likelihood is None else self.data.sizes
         key = "y_sd" if self.likelihood is None else self.likelihood.size_name
         return {"likelihood": name} | ({} if known is None or key is None else {key: known})
 

@@ -21,6 +21,7 @@ from pymc_active.models.parameters import Priors
 from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.latent import LatentEmbeddingPosterior, LatentKernelPosterior
+from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.tables import Bounds, read_numbers
@@ -310,7 +311,8 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray, y_sd: np.ndarr
     columns, keywords = read_recipe(recipe)
     found = find_likelihood(keywords["likelihood"])
     key = "y_sd" if found is None else found.size_name
-    size = {} if y_sd is None or key is None else {key: y_sd}
+    known = y_sd if found is None else Data(X, y, y_sd).sizes
+    size = {} if y_sd is None or key is None else {key: known}
     gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **size, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:

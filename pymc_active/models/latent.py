@@ -58,7 +58,7 @@ def latent_model(blueprint: Any, name: str) -> tuple[pm.Model, pm.gp.Latent]:
     X, y, size = blueprint.data
     with pm.Model(model=None, coords={"obs": list(range(len(y))), **blueprint.parameters.coords}) as model:
         X_data, y_data = pm.Data("X", X, dims=("obs", "input")), pm.Data("y_data", y, dims="obs")
-        given: Any = 1.0 if size is None else pm.Data(blueprint.likelihood.size_name, size, dims="obs")
+        given: Any = 1.0 if size is None else pm.Data(blueprint.likelihood.size_name, blueprint.data.sizes, dims="obs")
         variables = blueprint.parameters.register(model)
         gp = pm.gp.Latent(mean_func=blueprint.mean_function(variables), cov_func=blueprint.covariance(variables))
         f = gp.prior("f", X=X_data, n_outputs=1, dims="obs", jitter=_JITTER)

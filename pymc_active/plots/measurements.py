@@ -28,8 +28,8 @@ def data_of(fit: Fit | ModelAverage, X: Any, y: Any) -> tuple[np.ndarray, np.nda
     points = read_inputs(X, "X", inputs=fit.gpm.inputs)
     values = read_outputs(y, len(points), X)
     # Successes a trial, counts an exposure of one, as predictions are.
-    sizes = None if fit.gpm.likelihood is None else fit.data.y_sd
-    return points, values / sizes if sizes is not None and np.array_equal(values, fit.y) else values
+    is_of_sizes = fit.gpm.likelihood is not None and np.array_equal(values, fit.y)
+    return points, values / fit.data.sizes if is_of_sizes else values
 
 
 def output_of(fit: Fit | ModelAverage) -> str:

@@ -19,6 +19,11 @@ class Data(NamedTuple):
         """The known sds (n,), 0 where none is known."""
         return np.zeros(len(self.y)) if self.y_sd is None else self.y_sd
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """The trials or exposures (n,) that ``y_sd`` holds where outcomes are not normal, 1 where none is known."""
+        return np.where(self.errors > 0, self.errors, 1.0)
+
     def rows(self, rows: Any) -> Self:
         """Some rows, by numbers or a slice, as copies."""
         return self._replace(
