@@ -54,6 +54,11 @@ class Likelihood(ABC):
     parameters: tuple[tuple[str, float, float], ...] = ()
     # What each row has besides, as an argument of builders.
     size_name: str | None = None
+    # Whether outcomes are real numbers on the scale of f, not counts.
+    is_real = False
+    # Shares of an update of sites that are made, of the first ones and where errors do not fall; how many times as many
+    # updates as usual.
+    shares, sweeps = (1.0, 0.2), 1
 
     def read(self, y: Any, size: np.ndarray | None) -> None:
         """Raise a ValueError for outcomes (n,), or NaN for failures, that cannot be; ``size`` (n,) may be None."""

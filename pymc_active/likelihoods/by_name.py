@@ -5,8 +5,9 @@ from __future__ import annotations
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.likelihoods.counts import NegativeBinomial, Poisson
+from pymc_active.likelihoods.student_t import StudentT
 
-_ALL: tuple[type[Likelihood], ...] = (Bernoulli, Binomial, Poisson, NegativeBinomial)
+_ALL: tuple[type[Likelihood], ...] = (Bernoulli, Binomial, Poisson, NegativeBinomial, StudentT)
 LIKELIHOODS = {kind.name: kind for kind in _ALL}
 
 

@@ -82,7 +82,8 @@ class Blueprint(GPModel):
         self._add_kernel_parameters()
         self._add_mean_parameters()
         of_noise = ("log_noise", *self.noise_prior)
-        for name, center, sd in [of_noise] if self.likelihood is None else self.likelihood.parameters:
+        for own in [of_noise] if self.likelihood is None else self.likelihood.parameters:
+            name, center, sd = of_noise if own[0] == "log_noise" else own
             self.parameters.add(name, center, sd)
             unit = self.y_map.scale if name == "log_noise" else 1.0
             self.parameters.add_exponential(name.removeprefix("log_"), name, unit)

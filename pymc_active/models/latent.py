@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.by_name import find_likelihood
-from pymc_active.support.scaling import Affine
+from pymc_active.support.scaling import Affine, spread
 from pymc_active.support.tables import read_numbers
 
 # Added to the diagonal of the prior covariance in PyMC, whose Cholesky factor is taken: smaller than any outcome shows.
@@ -46,7 +46,12 @@ def _read_size(name: str, size: Any) -> Any:
 
 
 def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:
-    """Where the latent function lies, for default priors: about the logarithm of the mean rate of counts."""
+    """Where the latent function lies, for default priors: about the logarithm of the mean rate of counts, or about the median."""
+    if likelihood.is_real:
+        # By values in the middle: a few may be far from all others.
+        level = np.median(y)
+        width = 1.4826 * np.median(np.abs(y - level)) or float(spread(y)) or abs(float(level)) or 1.0
+        return Affine(np.asarray(level), np.asarray(width))
     if likelihood.size_name != "exposure":
         return None
     rate = (y.sum() + 0.5) / (len(y) if size is None else size.sum())
@@ -63,5 +68,6 @@ def latent_model(blueprint: Any, name: str) -> tuple[pm.Model, pm.gp.Latent]:
         gp = pm.gp.Latent(mean_func=blueprint.mean_function(variables), cov_func=blueprint.covariance(variables))
         f = gp.prior("f", X=X_data, n_outputs=1, dims="obs", jitter=_JITTER)
         of_size = pt.cast(given, "int64") if blueprint.likelihood.size_name == "y_trials" else given
-        blueprint.likelihood.pymc(name, f, of_size, variables, observed=pt.cast(y_data, "int64"), dims="obs")
+        observed = y_data if blueprint.likelihood.is_real else pt.cast(y_data, "int64")
+        blueprint.likelihood.pymc(name, f, of_size, variables, observed=observed, dims="obs")
     return model, gp

@@ -72,8 +72,9 @@ class LatentPosterior(ArrayPosterior):
         return 1.0
 
     def phi(self, full: np.ndarray) -> Phi:
-        """The likelihood's parameters as columns, for rows (theta, constants)."""
-        return [full[:, [index]] for index in self.phi_indices]
+        """The likelihood's parameters, in the user's units, as columns, for rows (theta, constants)."""
+        units = [np.log(self.y_map.scale) * (name == "log_noise") for name, *_ in self.likelihood.parameters]
+        return [full[:, [index]] + unit for index, unit in zip(self.phi_indices, units, strict=True)]
 
     def _propagate(
         self, full: np.ndarray, K: np.ndarray, tolerance: float, start: np.ndarray | None = None, power: float = 1.0

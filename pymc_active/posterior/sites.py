@@ -23,8 +23,6 @@ ROUGH, FINE, EXACT = 1e-2, 1e-6, 1e-9
 _SWEEPS = {ROUGH: 12, FINE: 40, EXACT: 60}
 # The largest variance of a site, relative to that of the function: outcomes worth less are ignored.
 _WORTHLESS = 1e6
-# Shares of an update that are made: of the first ones, and where errors do not fall.
-_FULL, _LEAST = 1.0, 0.2
 
 
 class Sites(NamedTuple):
@@ -77,8 +75,8 @@ def propagate(
         np.zeros(S),
         np.full(S, np.inf),
     )
-    left, share = np.arange(S), np.full(S, _FULL)
-    for _ in range(_SWEEPS[tolerance]):
+    left, share = np.arange(S), np.full(S, likelihood.shares[0])
+    for _ in range(likelihood.sweeps * _SWEEPS[tolerance]):
         at, m, v = Sites(z[left], s[left]), mean[left], prior[left]
         of = [part[left] for part in phi]
         W = K[left]
@@ -90,7 +88,9 @@ def propagate(
         # Sites that are nearly right say where the quadrature has to look.
         near = (at.z - at.s * alpha, at.s * np.maximum(1 - at.s * g, 1e-12)) if tolerance > EXACT else None
         told = likelihood.tilted(at.z - alpha / g, cavity, y, size, of, near, power)
-        error = 0.5 * (cavity * g * (np.square(told.slope - alpha) / g + 0.5 * np.square(told.bend / g - 1))).sum(1)
+        # An outcome far from all others may widen the function, which no measurement does: it is ignored then.
+        bend = np.maximum(told.bend, 1 / (cavity + _WORTHLESS * v))
+        error = 0.5 * (cavity * g * (np.square(told.slope - alpha) / g + 0.5 * np.square(bend / g - 1))).sum(1)
         each = told.log_z + 0.5 * (LOG_2PI - np.log(g) + np.square(alpha) / g)
         out.value[left] = each.sum(1) - 0.5 * np.einsum("sn,sn->s", residual, alpha) - log_root - 0.5 * n * LOG_2PI
         out.alpha[left], out.W[left] = alpha, W
@@ -99,12 +99,11 @@ def propagate(
             out.in_phi[left, k] = part.sum(1)
         # Where updates of all sites at once overshoot, smaller ones converge.
         is_worse = error > out.error[left]
-        share[left] = np.where(is_worse, np.maximum(0.6 * share[left], _LEAST), share[left])
+        share[left] = np.where(is_worse, np.maximum(0.6 * share[left], likelihood.shares[1]), share[left])
         out.error[left] = error
         going = error > tolerance
         if not going.any():
             break
-        bend = np.maximum(told.bend, 1 / (cavity + _WORTHLESS * v))
         new_s = np.clip(1 / bend - cavity, 1e-12 * v, _WORTHLESS * v)
         new_z = at.z - alpha / g + told.slope / bend
         # In natural parameters.

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtri, xlogy
 
 from pymc_active.inference.ensemble import Ensemble
+from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.likelihoods.binary import Bernoulli
 from pymc_active.posterior.latent import LatentPosterior
@@ -68,6 +69,8 @@ class LatentOutcomes:
 
     def rate_variance(self, p: Mixture) -> np.ndarray:
         """Variance of the expected outcome (m,)."""
+        if self.parts[0][0].is_real:
+            return mixture_moments(p.means, p.variances, p.weights)[1]
         rates = self.rates(p)
         return p.weights @ np.square(rates - p.weights @ rates.mean(0)).mean(0)
 
