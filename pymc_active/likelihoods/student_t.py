@@ -11,7 +11,7 @@ from scipy.special import digamma, gammaln, stdtrit
 from pymc_active.likelihoods.base import Likelihood, Phi, Tilted
 
 # Nodes of the mixture, and where only a density is wanted; how far the log density falls to their ends.
-_NODES, _FEW, _FALL = 32, 20, 12.0
+_NODES, _FEW, _FALL = 32, 20, 14.0
 # Below so small a precision, in units of what the outcome would notice, all are alike.
 _NONE = 1e-3
 # Outcomes in a sum over them, and the probability of those beyond the last.
@@ -100,7 +100,7 @@ class StudentT(Likelihood):
         return pm.StudentT(name, nu=variables["nu"], mu=f, sigma=variables["noise"], **keywords)
 
     @staticmethod
-    def _mixed(mean: Any, variance: Any, y: Any, phi: Phi, power: float, n: int) -> tuple[np.ndarray, ...]:
+    def _mixed(mean: Any, variance: Any, y: Any, phi: Phi, power: float, n: int) -> tuple[Any, ...]:
         """Log Z; shares (..., n) of Gaussians and their log λ; their variances, those with f, and y - mean."""
         nu, square = np.exp(phi[1]), np.exp(2 * phi[0])
         a, away, unit = 0.5 * power * (nu + 1), y - mean, nu * square

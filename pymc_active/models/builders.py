@@ -83,11 +83,15 @@ def ard_gp(
         Known standard deviations of the measurements, error bars in units of y; 0 where none is known. The learned
         noise comes on top: variances add. New measurements are predicted with the learned noise only. Where the error
         bars are all there is, fix ``noise`` at a small number.
-    likelihood : {"normal", "bernoulli", "binomial", "poisson", "negative_binomial"}
+    likelihood : {"normal", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"}
         The distribution of y given the latent function f. With any but the normal one ``gpm.model`` has a
-        ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and there
-        is no ``log_noise``:
+        ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and only
+        the first has a ``log_noise``:
 
+        * ``"student_t"``: f + noise t, for heavy tails and outliers; t has ``nu`` degrees of freedom, ``log_nu``:
+          Normal(log 5, 0.7). With ``bounds`` y is scaled by the median and 1.48 times the median distance from it of
+          the first data, for good. ``y_mean`` is that of f, also where the t has no mean; ``y_variance`` is infinite
+          if any particle has ``nu`` of 2 or less
         * ``"bernoulli"``: y is 0 or 1, of probability Φ(f), a probit
         * ``"binomial"``: y successes in ``y_trials``, each of probability Φ(f)
         * ``"poisson"``: counts of mean ``exposure`` exp(f); with ``bounds`` f is about the log of the mean rate
