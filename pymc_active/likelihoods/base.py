@@ -59,6 +59,8 @@ class Likelihood(ABC):
     # Shares of an update of sites that are made, of the first ones and where errors do not fall; how many times as many
     # updates as usual.
     shares, sweeps = (1.0, 0.2), 1
+    # The largest variance of a site, relative to that of the function: outcomes worth less are ignored.
+    worthless = 1e6
 
     def read(self, y: Any, size: np.ndarray | None) -> None:
         """Raise a ValueError for outcomes (n,), or NaN for failures, that cannot be; ``size`` (n,) may be None."""

@@ -46,7 +46,7 @@ def _read_size(name: str, size: Any) -> Any:
 
 
 def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:
-    """Where the latent function lies, for default priors: about the log of the mean rate of counts, or about the median."""
+    """Where the latent function lies, for default priors: about the median, or the log of the mean rate of counts."""
     if likelihood.is_real:
         # By values in the middle: a few may be far from all others.
         level = np.median(y)

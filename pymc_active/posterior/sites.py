@@ -21,8 +21,6 @@ from pymc_active.posterior.factor import LOG_2PI, factor_batch
 # most. All but the last take the quadrature from where sites say.
 ROUGH, FINE, EXACT = 1e-2, 1e-6, 1e-9
 _SWEEPS = {ROUGH: 12, FINE: 40, EXACT: 60}
-# The largest variance of a site, relative to that of the function: outcomes worth less are ignored.
-_WORTHLESS = 1e6
 
 
 class Sites(NamedTuple):
@@ -65,7 +63,7 @@ def propagate(
         z, s = start.z.copy(), start.s.copy()
     diagonal = np.arange(n)
     prior = K[:, diagonal, diagonal]
-    s = np.clip(s, 1e-12 * prior, _WORTHLESS * prior)
+    s = np.clip(s, 1e-12 * prior, likelihood.worthless * prior)
     out = Propagated(
         np.full(S, np.nan),
         Sites(z, s),
@@ -89,7 +87,7 @@ def propagate(
         near = (at.z - at.s * alpha, at.s * np.maximum(1 - at.s * g, 1e-12)) if tolerance > EXACT else None
         told = likelihood.tilted(at.z - alpha / g, cavity, y, size, of, near, power)
         # An outcome far from all others may widen the function, which no measurement does: it is ignored then.
-        bend = np.maximum(told.bend, 1 / (cavity + _WORTHLESS * v))
+        bend = np.maximum(told.bend, 1 / (cavity + likelihood.worthless * v))
         error = 0.5 * (cavity * g * (np.square(told.slope - alpha) / g + 0.5 * np.square(bend / g - 1))).sum(1)
         each = told.log_z + 0.5 * (LOG_2PI - np.log(g) + np.square(alpha) / g)
         out.value[left] = each.sum(1) - 0.5 * np.einsum("sn,sn->s", residual, alpha) - log_root - 0.5 * n * LOG_2PI
@@ -104,7 +102,7 @@ def propagate(
         going = error > tolerance
         if not going.any():
             break
-        new_s = np.clip(1 / bend - cavity, 1e-12 * v, _WORTHLESS * v)
+        new_s = np.clip(1 / bend - cavity, 1e-12 * v, likelihood.worthless * v)
         new_z = at.z - alpha / g + told.slope / bend
         # In natural parameters.
         w = share[left, None]
