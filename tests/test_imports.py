@@ -43,9 +43,9 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 BUDGETS = {
     "support": 1320,
     "kernels": 2200,
-    "likelihoods": 480,
+    "likelihoods": 620,
     "posterior": 2680,
-    "models": 3220,
+    "models": 3240,
     "information": 280,
     "inference": 880,
     "laplace": 2480,
