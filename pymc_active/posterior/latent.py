@@ -45,7 +45,6 @@ class LatentPosterior(ArrayPosterior):
 
     _: KW_ONLY
     likelihood: Likelihood
-    is_tempered = True
     # Of the one particle that this copy is for.
     _known: _Known | None = None
 
@@ -68,8 +67,15 @@ class LatentPosterior(ArrayPosterior):
 
     @property
     @override
+    def is_tempered(self):
+        # Much noise in a function would make counts of any size. Real outcomes are as with normal ones: to a power
+        # they would all be noise at first, and particles with little noise would come too late.
+        return not self.likelihood.is_real
+
+    @property
+    @override
     def noise_unit(self):
-        return 1.0
+        return 1.0 if self.is_tempered else super().noise_unit / float(self.y_map.scale)
 
     def phi(self, full: np.ndarray) -> Phi:
         """The likelihood's parameters, in the user's units, as columns, for rows (theta, constants)."""
@@ -100,8 +106,9 @@ class LatentPosterior(ArrayPosterior):
         S, n, P = len(thetas), len(self.y), self.n_parameters
         full = self.full(thetas)
         G, pullback = self._covariances(full)
-        # A power of the likelihood in place of noise: much noise in a function would make counts of any size.
-        power = 1 / (1 + extra_noise)
+        power = 1 / (1 + extra_noise) if self.is_tempered else 1.0
+        if not self.is_tempered:
+            G[:, np.arange(n), np.arange(n)] += extra_noise
         found, _ = self._propagate(full, G, ROUGH, start, power)
         value = np.where(found.error < _UNKNOWN, found.value, np.nan)
         sites = np.hstack(found.sites)
@@ -111,10 +118,11 @@ class LatentPosterior(ArrayPosterior):
         W = found.W * unit**2
         # Entries off the diagonal stand for two.
         W.reshape(S, n * n)[:, :: n + 1] *= 0.5
+        in_noise = -(power**2) * found.in_power if self.is_tempered else -np.diagonal(W, axis1=1, axis2=2).sum(1)
         slope = -pullback(W)
         slope[:, self.mean_indices] += unit * found.alpha @ self._basis
         slope[:, self.phi_indices] += found.in_phi
-        return Likelihoods(value, slope[:, :P], -(power**2) * found.in_power, sites)
+        return Likelihoods(value, slope[:, :P], in_noise, sites)
 
     @override
     def _log_likelihood(self, theta, extra_noise):
