@@ -30,7 +30,7 @@ def log_density(name, f, y, size, phi):
     if name == "poisson":
         return stats.poisson.logpmf(y, size * np.exp(f))
     if name == "student_t":
-        return stats.t.logpdf(y, np.exp(phi[1]), f, np.exp(phi[0]))
+        return stats.t.logpdf(y, 2 + np.exp(phi[1]), f, np.exp(phi[0]))
     alpha = np.exp(phi[0])
     return stats.nbinom.logpmf(y, alpha, alpha / (alpha + size * np.exp(f)))
 
@@ -89,7 +89,7 @@ def test_slopes_in_parameters_and_powers_are_those_of_differences(name):
 def test_moments_and_sums_of_outcomes_are_those_of_draws(name):
     rng, likelihood = np.random.default_rng(3), LIKELIHOODS[name]()
     # Variances of draws from a t need more degrees of freedom.
-    phi = [np.array([[2.0 if parameter == "log_nu" else 0.7]]) for parameter, *_ in likelihood.parameters]
+    phi = [np.array([[2.0 if parameter == "log_nu_above_2" else 0.7]]) for parameter, *_ in likelihood.parameters]
     mean, variance = np.array([[0.4]]), np.array([[0.3]])
     size = 7.0 if name == "binomial" else 1.0
     f = mean + np.sqrt(variance) * rng.normal(size=(1, 400_000))
@@ -156,7 +156,7 @@ def test_the_evidence_with_an_outlier_is_that_of_draws_of_scales():
     x, noise, nu = np.linspace(-1, 1, 7), 0.3, 3.0
     K = np.exp(-0.5 * np.square((x[:, None] - x) / 0.7))
     y = np.sin(2 * x) + np.where(np.arange(7) == 3, 4.0, 0.1)
-    likelihood, phi = LIKELIHOODS["student_t"](), [np.array([[np.log(noise)]]), np.array([[np.log(nu)]])]
+    likelihood, phi = LIKELIHOODS["student_t"](), [np.array([[np.log(noise)]]), np.array([[np.log(nu - 2)]])]
     found = propagate(K[None], np.zeros((1, 7)), likelihood, y, np.ones(7), phi, None, EXACT)
     assert found.error[0] <= EXACT
     G = K + np.square(noise) / rng.gamma(nu / 2, 2 / nu, size=(200_000, 7))[:, :, None] * np.eye(7)
@@ -187,11 +187,11 @@ def test_the_pymc_model_of_a_t_has_the_same_density():
     gpm = pma.ard_gp(X, y, likelihood="student_t", mean="constant", y_scale=(1000.0, 100.0))
     z = np.random.default_rng(17).normal(size=6)
     point = {"log_lengthscale": np.array([-1.0]), "log_outputscale": np.array(0.3), "mean_constant": np.array(-0.4)}
-    point |= {"log_noise": np.array(-1.5), "log_nu": np.array(1.2), "f_rotated_": z}
+    point |= {"log_noise": np.array(-1.5), "log_nu_above_2": np.array(1.2), "f_rotated_": z}
     K = covariance(X, X, -1.0, 0.3 + np.log(100)) + 1e-6 * np.eye(6)
     f = 1000 - 40 + np.linalg.cholesky(K) @ z
-    centers = {"log_noise": (np.log(0.1), 1.0), "log_nu": (np.log(5.0), 0.7)}
-    expected = stats.t.logpdf(y, np.exp(1.2), f, 100 * np.exp(-1.5)).sum()
+    centers = {"log_noise": (np.log(0.1), 1.0), "log_nu_above_2": (np.log(5.0), 1.0)}
+    expected = stats.t.logpdf(y, 2 + np.exp(1.2), f, 100 * np.exp(-1.5)).sum()
     expected += sum(stats.norm.logpdf(value, *centers.get(key, (0.0, 1.0))).sum() for key, value in point.items())
     assert gpm.model.compile_logp(mode="FAST_COMPILE")(point) == pytest.approx(expected, abs=1e-7)
     posterior = gpm.posterior()
@@ -199,7 +199,7 @@ def test_the_pymc_model_of_a_t_has_the_same_density():
     found = posterior.draw_outcomes(
         np.tile(theta, (4000, 1)), np.tile(f, (4000, 1)), np.zeros((4000, 6)), np.random.default_rng(1)
     )
-    assert_allclose(np.median(np.abs(found - f)), 100 * np.exp(-1.5) * stats.t.ppf(0.75, np.exp(1.2)), rtol=0.03)
+    assert_allclose(np.median(np.abs(found - f)), 100 * np.exp(-1.5) * stats.t.ppf(0.75, 2 + np.exp(1.2)), rtol=0.03)
 
 
 def test_an_outlier_does_not_bend_the_function():

@@ -26,7 +26,8 @@ class StudentT(Likelihood):
     """
 
     name = "student_t"
-    parameters = (("log_noise", float(np.log(0.1)), 1.0), ("log_nu", float(np.log(5.0)), 0.7))
+    # Above two degrees of freedom, so that there is a variance: for 90 %, 3 to 28 in all.
+    parameters = (("log_noise", float(np.log(0.1)), 1.0), ("log_nu_above_2", float(np.log(5.0)), 1.0))
     is_real, shares, sweeps = True, (0.9, 0.1), 3
     # Outliers are ignored often, and rounding errors grow with the variance of a site.
     worthless = 1e3
@@ -37,13 +38,13 @@ class StudentT(Likelihood):
 
     @override
     def log_density(self, f, y, size, phi):
-        nu = np.exp(phi[1])
+        nu = _nu(phi)
         return _log_height(phi) - 0.5 * (nu + 1) * np.log1p(np.square((y - f) * np.exp(-phi[0])) / nu)
 
     @override
     def tilted(self, mean, variance, y, size, phi, near=None, power=1.0):
         log_z, share, u, (spread, width, away) = self._mixed(mean, variance, y, phi, power, _NODES)
-        nu, a = np.exp(phi[1]), 0.5 * power * (np.exp(phi[1]) + 1)
+        nu, a = _nu(phi), 0.5 * power * (_nu(phi) + 1)
         first = away / width
         slope = (share * first).sum(-1)
         bend = (share * (1 / width - np.square(first - slope[..., None]))).sum(-1)
@@ -51,7 +52,7 @@ class StudentT(Likelihood):
         in_spread = 0.5 * (share * (1 - spread / width + spread * np.square(first))).sum(-1)
         in_a = (share * u).sum(-1) - digamma(a)
         in_nu = 0.5 * nu * (digamma((nu + 1) / 2) - digamma(nu / 2)) - 0.5 + 0.5 * nu * in_a
-        in_phi = (2 * in_spread - power, power * in_nu + in_spread)
+        in_phi = (2 * in_spread - power, (power * in_nu + in_spread) * np.exp(phi[1]) / nu)
         return Tilted(log_z, slope, bend, in_phi, _log_height(phi) + 0.5 * (nu + 1) * in_a)
 
     @override
@@ -72,25 +73,22 @@ class StudentT(Likelihood):
 
     @override
     def moments(self, mean, variance, size, phi):
-        """The center, also where there is no mean, and a variance that is infinite up to two degrees of freedom."""
-        more = np.maximum(np.exp(phi[1]) - 2, 0.0)
-        with np.errstate(divide="ignore"):
-            return mean, variance + np.exp(2 * phi[0]) * (1 + 2 / more)
+        return mean, variance + np.exp(2 * phi[0]) * (1 + 2 * np.exp(-phi[1]))
 
     @override
     def noise(self, mean, variance, size, phi):
         """By the Fisher information."""
-        return np.exp(2 * phi[0]) * (1 + 2 / (np.exp(phi[1]) + 1)) + 0 * mean
+        return np.exp(2 * phi[0]) * (1 + 2 / (_nu(phi) + 1)) + 0 * mean
 
     @override
     def draw(self, f, size, phi, rng):
-        return f + np.exp(phi[0]) * rng.standard_t(np.broadcast_to(np.exp(phi[1]), f.shape))
+        return f + np.exp(phi[0]) * rng.standard_t(np.broadcast_to(_nu(phi), f.shape))
 
     @override
     def values(self, mean, variance, size, phi):
         spread = np.sqrt(variance + np.exp(2 * phi[0]))
         center, width = np.median(mean, 0), np.quantile(spread, 0.1, axis=0)
-        farthest = (np.abs(mean - center) + spread * -stdtrit(np.exp(phi[1]), _TAIL)).max(0)
+        farthest = (np.abs(mean - center) + spread * -stdtrit(_nu(phi), _TAIL)).max(0)
         steps, step = np.linspace(-1, 1, _VALUES, retstep=True)
         # From the middle outwards ever farther apart.
         last = np.arcsinh(farthest / width)
@@ -99,12 +97,12 @@ class StudentT(Likelihood):
 
     @override
     def pymc(self, name, f, size, variables, **keywords):
-        return pm.StudentT(name, nu=variables["nu"], mu=f, sigma=variables["noise"], **keywords)
+        return pm.StudentT(name, nu=2 + variables["nu_above_2"], mu=f, sigma=variables["noise"], **keywords)
 
     @staticmethod
     def _mixed(mean: Any, variance: Any, y: Any, phi: Phi, power: float, n: int) -> tuple[Any, ...]:
         """Log Z; shares (..., n) of Gaussians and their log λ; their variances, those with f, and y - mean."""
-        nu, square = np.exp(phi[1]), np.exp(2 * phi[0])
+        nu, square = _nu(phi), np.exp(2 * phi[0])
         a, away, unit = 0.5 * power * (nu + 1), y - mean, nu * square
         far = np.square(away)
         # From where the outcome is surely far from f, or else cannot be, to where λ has no more density.
@@ -130,6 +128,11 @@ class StudentT(Likelihood):
         return log_z, share, u, (spread, width, away)
 
 
+def _nu(phi: Phi) -> np.ndarray:
+    """Degrees of freedom."""
+    return 2 + np.exp(phi[1])
+
+
 def _reach(a: Any) -> Any:
     """How far below its mode the log density of the log of a Gamma(a) variable has fallen by so much, or more."""
     return _FALL / a + np.sqrt(2 * _FALL / a)
@@ -137,5 +140,5 @@ def _reach(a: Any) -> Any:
 
 def _log_height(phi: Phi) -> np.ndarray:
     """The log density at its mode."""
-    nu = np.exp(phi[1])
-    return gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * (np.log(np.pi) + phi[1]) - phi[0]
+    nu = _nu(phi)
+    return gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(np.pi * nu) - phi[0]

@@ -88,10 +88,9 @@ def ard_gp(
         ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and only
         the first has a ``log_noise``:
 
-        * ``"student_t"``: f + noise t, for heavy tails and outliers; t has ``nu`` degrees of freedom, ``log_nu``:
-          Normal(log 5, 0.7). With ``bounds`` y is scaled by the median and 1.48 times the median distance from it of
-          the first data, for good. ``y_mean`` is that of f, also where the t has no mean; ``y_variance`` is infinite
-          if any particle has ``nu`` of 2 or less
+        * ``"student_t"``: f + noise t, for heavy tails and outliers; t has 2 + ``nu_above_2`` degrees of freedom, so
+          that there is a variance; ``log_nu_above_2``: Normal(log 5, 1). With ``bounds`` y is scaled by the median and
+          1.48 times the median distance from it of the first data, for good
         * ``"bernoulli"``: y is 0 or 1, of probability Φ(f), a probit
         * ``"binomial"``: y successes in ``y_trials``, each of probability Φ(f)
         * ``"poisson"``: counts of mean ``exposure`` exp(f); with ``bounds`` f is about the log of the mean rate
