@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, NoReturn, Self
 
@@ -15,6 +15,7 @@ from pymc_active.learner.designs import gradient_design, latin_hypercube
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, read_subject
+from pymc_active.learner.space_candidates import SpaceCandidates
 from pymc_active.models.advice import decades
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
@@ -62,7 +63,7 @@ class FirstDesign:
         is_table = len(candidates) > 0 and not isinstance(candidates, LazyPool)
         places = candidates.places(_PLACES) if is_table else np.empty((0, len(low)))
         warn_if(decades(low, high, inputs, places))
-        self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
+        self.rows = _rows(self.bounds, candidates, inputs, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
 
     def named(self, inputs: list) -> Self:
@@ -79,8 +80,11 @@ class FirstDesign:
         is_named = self.inputs != list(range(X.shape[1]))
         # Users may keep what their function is given.
         table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
+        space = getattr(self.inputs, "space", None)
+        table = table if space is None else space.decode(X)
         if self.function is None:
-            made = ard_gp(table, y, bounds=self.bounds, y_sd=y_sd)
+            where: dict[str, Any] = {"bounds": self.bounds} if space is None else {"space": space}
+            made = ard_gp(table, y, y_sd=y_sd, **where)
         else:
             made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, self.inference)
@@ -113,6 +117,8 @@ class FirstDesign:
             return candidates.choose(None, *known, rng)
         if isinstance(candidates, Box):
             return Choice(left[0], -1, np.nan)
+        if isinstance(candidates, SpaceCandidates):
+            return candidates.nearest(left[0], rng)
         for row in left:
             nearest = candidates.choose(_Nearness(row, self.width), *known, rng)
             # Where points may be repeated, one that is known stands for another row.
@@ -143,10 +149,12 @@ def inputs_of(pool: Any, bounds: Any) -> list:
     return input_labels(pool, read_inputs(pool, "pool").shape[1])
 
 
-def _rows(bounds: list, candidates: Candidates, learn: str, rng: np.random.Generator) -> np.ndarray:
-    D = len(bounds)
+def _rows(bounds: list, candidates: Candidates, inputs: Sequence, learn: str, rng: np.random.Generator) -> np.ndarray:
+    space = getattr(inputs, "space", None)
+    D = len(bounds if space is None else space.variables)
     # The rows of a pool are seldom a step apart.
     if learn == "hyperparameters" and isinstance(candidates, Box) and D in _GRADIENTS:
         return gradient_design(bounds, random_seed=rng)
     n = min(max(_FEWEST, D + 2), _MOST)
-    return latin_hypercube(bounds, min(n, len(candidates) or n), rng)
+    n = min(n, len(candidates) or n)
+    return latin_hypercube(bounds, n, rng) if space is None else space.spread(n, rng)

@@ -32,6 +32,7 @@ from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_co
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
+from pymc_active.spaces.space import Space
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
@@ -106,6 +107,9 @@ class Learner(Summarized):
     bounds : list of (low, high), or dict by input
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
+    space : Space, dict or DataFrame, optional
+        In place of both: a :class:`Space` of numbers, steps, labels and constraints, which the builder was given as
+        well; by default the model's. Points come back as rows of a data frame.
     repeat, minimize : bool
         Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
@@ -170,6 +174,7 @@ class Learner(Summarized):
         X_target: Any = None,
         pool: Any = None,
         bounds: Any = None,
+        space: Any = None,
         repeat: bool = False,
         minimize: bool = False,
         prior: Prior = None,
@@ -181,7 +186,7 @@ class Learner(Summarized):
         targets: Sequence[str] | None = None,
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets)
+        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets, space)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -198,10 +203,15 @@ class Learner(Summarized):
     def _summary(self) -> Summary:
         # Showing a learner must not fit it.
         fit, start = self._run.verified, max(self.n_start, len(self.y) - _SHOWN)
-        candidates = self._ledger.candidates  # rows of a pool are shown as the user wrote them
-        widths = np.zeros(self.X.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
-        columns = [[coordinate(x, w) for x in X] for X, w in zip(self.X[start:].T, widths, strict=True)]
+        candidates, shown = self._ledger.candidates, self.X[start:]
         inputs = [str(name) for name in self._ledger.inputs[:_SHOWN]]
+        if isinstance(shown, pd.DataFrame):
+            inputs = list(shown.columns[:_SHOWN])
+            columns = [[f"{x:.4g}" if isinstance(x, float) else x for x in shown[name]] for name in shown]
+        else:
+            # Rows of a pool are shown as the user wrote them.
+            widths = np.zeros(shown.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
+            columns = [[coordinate(x, w) for x in X] for X, w in zip(shown.T, widths, strict=True)]
         output = next((gpm.output for gpm in self.models.values()), "y")
         values = np.transpose([*columns[:_SHOWN], [f"{y:.6g}" for y in self.y[start:]]])
         told = pd.DataFrame(values, columns=[*inputs, output], index=np.arange(start, len(self.y)) + 1)
@@ -215,7 +225,7 @@ class Learner(Summarized):
             "candidates": str(self._ledger),
             "fit": None if fit is None else type(fit).__name__,
         }
-        if self.X.shape[1] > _SHOWN:
+        if len(columns) > _SHOWN:
             told.insert(_SHOWN, "…", "…")
         return Summary("Learner", facts, [told] if len(told) else [])
 
@@ -226,16 +236,28 @@ class Learner(Summarized):
     repeat = _of("_run", "repeat", "Whether points may be asked for again.")
     random_seed = _of("_run", "random_seed", "The seed of everything random.")
     n_start = _of("_run", "n_start", "Number of points at the start.")
-    X = _of("_run", "X", "Inputs measured so far (n, D), in the user's units.")
     y = _of("_run", "y", "Outputs measured so far (n,).")
     n_left = _of("_ledger", "n_left", "How many points can still be asked for; infinite for a box.")
     notes = _of("_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True)
     executor = _of("_current", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
 
     @property
-    def failures(self) -> np.ndarray:
-        """Inputs of the experiments that failed (k, D), in the order told, in the user's units."""
-        return self._ledger.matrix(self._ledger.failed)
+    def space(self) -> Space | None:
+        """The space of the inputs, if there is one."""
+        return getattr(self._ledger.inputs, "space", None)
+
+    @property
+    def X(self) -> Any:
+        """Inputs measured so far (n, D), in the user's units; a DataFrame if they are of a space."""
+        return self._shown(self._run.X)
+
+    @property
+    def failures(self) -> Any:
+        """Inputs of the experiments that failed (k, D), in the order told, as :attr:`X`."""
+        return self._shown(self._ledger.matrix(self._ledger.failed))
+
+    def _shown(self, X: np.ndarray) -> Any:
+        return X if self.space is None else self.space.decode(X)
 
     @property
     def asked_labels(self) -> np.ndarray:
@@ -413,7 +435,7 @@ class Learner(Summarized):
             warn_if(far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0))
             ledger.warn_if_near(X, positions, labels)
         if not self.repeat:
-            ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
+            ledger.warn_if_repeated(X, told, positions, np.c_[self._run.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
         columns = list(x) if isinstance(x, Mapping) else columns
         self._current.become(self._run.tell(data, positions, columns))
@@ -501,6 +523,7 @@ class Learner(Summarized):
         *,
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
+        space: Any = None,
         executor: Executor | None = None,
         allow_pickle: bool = False,
     ) -> Self:
@@ -512,8 +535,8 @@ class Learner(Summarized):
             The function of a run that began without data, which is needed until it has made the model. Otherwise the
             model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
-        criterion, pool
-            Your own criterion function or dask array, if the run had one.
+        criterion, pool, space
+            Your own criterion function or dask array, if the run had one; its space, if a constraint was a function.
         allow_pickle : bool
             Load a model that ``save(path, model=True)`` pickled. A pickle can run any code: only from whom you trust.
 
@@ -525,7 +548,7 @@ class Learner(Summarized):
         """
         contents = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
-        learner._current = Current(from_contents(contents, model, criterion, pool, allow_pickle), executor)
+        learner._current = Current(from_contents(contents, model, criterion, pool, space, allow_pickle), executor)
         learner.notes, learner._current.revisions = contents.document["notes"], {contents.revision}
         return learner
 
@@ -541,12 +564,12 @@ class Learner(Summarized):
         if self.learn == "model" and isinstance(self.fit, ModelAverage):
             return self.fit.probability.idxmax().item()
         best = self._best()
-        warn_if_far_above(self.fit, best.x, self.X, self.y, self.minimize)
+        warn_if_far_above(self.fit, best.x, self._run.X, self.y, self.minimize)
         return self._ledger.candidates.show([best])
 
     def _best(self) -> Choice:
         candidates, success = self._ledger.candidates, self._current.success()
-        return best_point(self.fit, candidates, self.X, success, self.minimize, self.learn)
+        return best_point(self.fit, candidates, self._run.X, success, self.minimize, self.learn)
 
     def success_probability(self, X: Any) -> np.ndarray:
         """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""

@@ -70,9 +70,13 @@ class Ledger:
             return self
         if not isinstance(fixed, Mapping):
             raise TypeError(f"fixed must be a dict of inputs and their values; got {type(fixed).__name__}")
-        if unknown := [name for name in fixed if name not in self.inputs]:
-            known = ", ".join(map(str, self.inputs))
+        space = getattr(self.inputs, "space", None)
+        names = self.inputs if space is None else space.names
+        if unknown := [name for name in fixed if name not in names]:
+            known = ", ".join(map(str, names))
             raise ValueError(f"fixed has {name_of_input(unknown[0])}, which is none of the inputs {known}")
+        if space is not None:
+            return self._with_fixed(space.fixed(fixed))
         values = {self.inputs.index(name): read_numbers(value, "fixed") for name, value in fixed.items()}
         for (k, value), name in zip(values.items(), map(name_of_input, fixed), strict=True):
             if value.shape != () or not np.isfinite(value):
@@ -81,8 +85,11 @@ class Ledger:
                 low, high = (end[k] for end in self.candidates.limits)
                 if not low <= value <= high:
                     raise ValueError(f"fixed has {name} = {value:g}, outside the bounds from {low:g} to {high:g}")
+        return self._with_fixed({k: float(value) for k, value in values.items()})
+
+    def _with_fixed(self, values: Mapping[int, float]) -> Self:
         candidates = copy(self.candidates)
-        candidates.fixed = {k: float(value) for k, value in values.items()}
+        candidates.fixed = values
         return replace(self, candidates=candidates)
 
     def check_left(self, n: int, fixed: Mapping | None, repeat: bool) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression
+from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized
 
@@ -33,6 +34,8 @@ class Model(Summarized, ABC):
     # Names of the Deterministics with a value for each observation.
     of_rows: Set[str] = frozenset()
     box: tuple[np.ndarray, np.ndarray] | None = None
+    # That of the user's tables, whose columns are the inputs, if a builder was given one.
+    space: Space | None = None
     # What the user calls y, if that is known.
     label: str | None = None
     # How many outputs each column has that is the number of an output.

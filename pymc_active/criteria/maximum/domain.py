@@ -9,18 +9,23 @@ import numpy as np
 
 from pymc_active.criteria.base import is_lazy
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.spaces.space import Space
 from pymc_active.support.tables import read_bounds, read_inputs
 
 _NOWHERE = np.empty(0)
 
 
 class Domain(NamedTuple):
-    """The domain of the maximum, in the user's units: a box, or the rows of a pool with their labels."""
+    """The domain of the maximum, in the user's units: a box, or the rows of a pool with their labels.
+
+    Where there is a ``space``, the rows are some of its points, near which maxima lie.
+    """
 
     low: np.ndarray = _NOWHERE
     high: np.ndarray = _NOWHERE
     pool: np.ndarray | None = None
     labels: np.ndarray | None = None
+    space: Space | None = None
 
     @property
     def is_pool(self) -> bool:
