@@ -168,8 +168,7 @@ class Current:
         failed = np.arange(len(X)) >= len(self.run.y)
         if self._success is None or not self._success.is_of(X, failed):
             # It depends on nothing but the points, so that a file need not hold it.
-            space = getattr(ledger.inputs, "space", None)
-            self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed, space)
+            self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed, ledger.space)
         return self._success
 
 

@@ -244,7 +244,7 @@ class Learner(Summarized):
     @property
     def space(self) -> Space | None:
         """The space of the inputs, if there is one."""
-        return getattr(self._ledger.inputs, "space", None)
+        return self._ledger.space
 
     @property
     def X(self) -> Any:
@@ -345,12 +345,21 @@ class Learner(Summarized):
         self._current.searched()
         return cast("FollowedModels", self._run.subject)
 
-    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None, progressbar: bool = True) -> Any:
+    def ask(
+        self,
+        n: int = 1,
+        *,
+        fixed: Mapping[Any, Any] | None = None,
+        same: Any = (),
+        progressbar: bool = True,
+    ) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
         ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
         question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
-        the others, of a pool only rows with these values are candidates.
+        the others, of a pool only rows with these values are candidates. ``same``, an input or a list of them, are
+        those that all ``n`` points share, such as the temperature of a plate: their values are those of the point that
+        is chosen first.
 
         Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
         ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.
@@ -371,10 +380,16 @@ class Learner(Summarized):
                 check_data(self.y)
             self._current.before_asking(progressbar)
         choices: list[Choice] = []
+        shared = [same] if isinstance(same, str | int) else list(same)
+        ledger.check_names(shared, "same")
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
             for _ in range(n):
                 choices.append(self._choose(ledger.ask(*choices), rng))
+                if shared and len(choices) == 1:
+                    values = {**(fixed or {}), **self._ledger.values(choices[0], shared)}
+                    ledger = self._ledger.at(values)
+                    ledger.check_left(n, values, self.repeat)
         shown = self._ledger.candidates.show(choices)
         # Another thread may have told results meanwhile.
         self._current.run = replace(self._run, ledger=self._ledger.ask(*choices), generator=write_generator(rng))

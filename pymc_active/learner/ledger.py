@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,6 +13,7 @@ import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.models.advice import far_outside
+from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.tables import (
@@ -70,12 +71,8 @@ class Ledger:
             return self
         if not isinstance(fixed, Mapping):
             raise TypeError(f"fixed must be a dict of inputs and their values; got {type(fixed).__name__}")
-        space = getattr(self.inputs, "space", None)
-        names = self.inputs if space is None else space.names
-        if unknown := [name for name in fixed if name not in names]:
-            known = ", ".join(map(str, names))
-            raise ValueError(f"fixed has {name_of_input(unknown[0])}, which is none of the inputs {known}")
-        if space is not None:
+        self.check_names(fixed, "fixed")
+        if (space := self.space) is not None:
             return self._with_fixed(space.fixed(fixed))
         values = {self.inputs.index(name): read_numbers(value, "fixed") for name, value in fixed.items()}
         for (k, value), name in zip(values.items(), map(name_of_input, fixed), strict=True):
@@ -86,6 +83,24 @@ class Ledger:
                 if not low <= value <= high:
                     raise ValueError(f"fixed has {name} = {value:g}, outside the bounds from {low:g} to {high:g}")
         return self._with_fixed({k: float(value) for k, value in values.items()})
+
+    @property
+    def space(self) -> Space | None:
+        """The space of the inputs, if there is one."""
+        return getattr(self.inputs, "space", None)
+
+    def check_names(self, names: Iterable, what: str) -> None:
+        """Raise a ValueError for names, or numbers of columns, of which one is no input."""
+        inputs = self.inputs if self.space is None else self.space.names
+        if unknown := [name for name in names if name not in inputs]:
+            known = ", ".join(map(str, inputs))
+            raise ValueError(f"{what} has {name_of_input(unknown[0])}, which is none of the inputs {known}")
+
+    def values(self, choice: Choice, names: Iterable) -> dict[Any, Any]:
+        """Values of some inputs of a choice."""
+        if self.space is not None:
+            return {name: self.space.decode(choice.x[None])[name].iloc[0] for name in names}
+        return {name: choice.x[self.inputs.index(name)] for name in names}
 
     def _with_fixed(self, values: Mapping[int, float]) -> Self:
         candidates = copy(self.candidates)
@@ -239,7 +254,7 @@ class Ledger:
         """Add pending points that were not asked for."""
         X, _ = self.read(x, "x")
         rows = self.candidates.find(X, (*self.tried, *self.pending))
-        if -1 in rows and not isinstance(self.candidates, Box):
+        if -1 in rows and len(self.candidates):
             raise ValueError(f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result")
         if isinstance(self.candidates, Box):
             low, high = self.candidates.limits

@@ -9,6 +9,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 
@@ -31,7 +32,7 @@ from pymc_active.process.process import Process
 from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.data import Data
 from pymc_active.support.files import Contents, read_generator
-from pymc_active.support.labels import read_index, read_label, read_table, write_label, write_table
+from pymc_active.support.labels import read_index, read_label, read_table, write_index, write_label, write_table
 from pymc_active.support.user_warnings import ActiveWarning, DoubtfulFitWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
@@ -84,7 +85,6 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
     elif isinstance(candidates, Box):
         ends = {"low": ("input", candidates.low), "high": ("input", candidates.high)}
         groups["box"] = xr.Dataset(ends, inputs, {"is_named": int(candidates.names is not None)})
-    space = getattr(ledger.inputs, "space", None)
     if run.verification.verdicts:
         groups["verification"] = run.verification.dataset(not subject.are_several)
     models = []
@@ -103,7 +103,7 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
         "verify": run.verification.every,
         "generator": dict(run.generator),
         "table": table,
-        "space": None if space is None else space.to_json(),
+        "space": None if ledger.space is None else ledger.space.to_json(),
         "models": models,
         "is_fitted": run.fit is not None,
         "pickled": _pickled(members, models) if with_models else None,
@@ -355,7 +355,7 @@ def _candidates(
             return None, dict(zip(box["input"].to_numpy().tolist(), pairs, strict=True))
         return None, pairs
     X = groups["pool"]["X"].to_numpy()
-    if table is not None and space is not None:
+    if table is not None and space is not None and table["columns"] != write_index(pd.Index(space.inputs)):
         frame = space.decode(X).set_axis(read_index(table["index"]))
         numbers = {
             name: kind for name, kind in zip(frame, table["dtypes"], strict=True) if frame[name].dtype.kind in "if"
