@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import arviz_base
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -361,8 +362,13 @@ def test_rates_are_maximised():
         ([0, 1, 2], {"likelihood": "bernoulli"}, ValueError, "0 and 1.*got also 2"),
         ([0, 1, -1], {"likelihood": "poisson"}, ValueError, "counts.*got -1"),
         ([0, 1.5, 1], {"likelihood": "negative_binomial"}, ValueError, "counts.*got 1.5"),
-        ([0, 3, 1], {"likelihood": "binomial", "y_trials": 2}, ValueError, "y_trials must be"),
-        ([0, 1, 1], {"likelihood": "binomial"}, ValueError, "y_trials must be"),
+        (
+            [0, 3, 1],
+            {"likelihood": "binomial", "y_trials": 2},
+            ValueError,
+            "y_trials must not be smaller .* got 3 of 2",
+        ),
+        ([0, 1, 1], {"likelihood": "binomial"}, ValueError, "y_trials must say how many"),
         ([0, 1, 1], {"likelihood": "poisson", "y_trials": 2}, ValueError, "y_trials does not belong to .*exposure"),
         ([0, 1, 1], {"likelihood": "poisson", "exposure": [1, 0, 1]}, ValueError, "exposure must be positive.*got 0"),
         ([0, 1, 1], {"likelihood": "binomial", "y_trials": 2.5}, ValueError, "y_trials must be whole.*got 2.5"),
@@ -489,3 +495,40 @@ def test_what_a_label_tells_about_another_is_that_of_draws_of_the_function():
     joint = np.array([[((1 - yes[:, 0]) * p).mean(), (yes[:, 0] * p).mean()] for p in (1 - yes[:, 1], yes[:, 1])])
     expected = (joint * np.log(joint / np.outer(joint.sum(1), joint.sum(0)))).sum()
     assert_allclose(pma.active.epig(fit, x, X_target=target), expected, rtol=0.03)
+
+
+@pytest.mark.parametrize(("name", "key"), [("binomial", "y_trials"), ("poisson", "exposure"), ("normal", "y_sd")])
+def test_messages_name_the_argument_that_was_given(name, key):
+    """Of a wrong length, labels of other rows, and no numbers: in builders, set_data, tell and update."""
+    x, y = pd.DataFrame({"x": np.linspace(0, 1, 4)}, index=list("abcd")), np.array([0.0, 2.0, 1.0, 3.0])
+    gpm = pma.ard_gp(x, y, likelihood=name, bounds=[(0, 1)], **{key: 5})
+    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
+    learner = pma.Learner(gpm, bounds={"x": (0, 1)}, random_seed=1)
+    actions = [
+        lambda **size: pma.ard_gp(x, y, likelihood=name, **size),
+        lambda **size: gpm.set_data(x, y, **size),
+        lambda **size: learner.tell(x, y + 1, **size),
+        lambda **size: fit.update(x, y, **size),
+    ]
+    for act in actions:
+        with pytest.raises(ValueError, match=rf"3 value\(s\) of {key}"):
+            act(**{key: [5, 5, 5]})
+        with pytest.raises(ValueError, match=f"rows of X and {key}|{key}.*(label|index|row)"):
+            act(**{key: pd.Series([5] * 4, index=list("bacd"))})
+        with pytest.raises(TypeError, match=f"{key} must hold numbers"):
+            act(**{key: "many"})
+        if key == "y_trials":
+            with pytest.raises(ValueError, match="y_trials must say how many trials"):
+                act()
+
+
+def test_several_models_are_told_sizes():
+    X, y = np.linspace(0, 1, 5)[:, None], np.array([1, 0, 2, 4, 3])
+    models = [
+        pma.ard_gp(X, y, kernel=k, likelihood="binomial", y_trials=6, bounds=[(0, 1)]) for k in ("ExpQuad", "Matern52")
+    ]
+    learner = pma.Learner(models, "model", bounds=[(0, 1)], random_seed=1)
+    learner.tell([[0.3], [0.4]], [9, 2], y_trials=[9, 3])
+    assert_array_equal(learner.y_sd, [6] * 5 + [9, 3])
+    models[0].set_data(X, y + 6, y_trials=12)
+    assert_array_equal(models[0].data.sizes, [12] * 5)

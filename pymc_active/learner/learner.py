@@ -37,7 +37,7 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.tables import read_error_bars, read_inputs, read_outputs
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     RunWarning,
@@ -397,10 +397,8 @@ class Learner(Summarized):
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
-        for model in self.models.values():
-            y_sd = model.read_known(y_sd, y_trials=y_trials, exposure=exposure)
-            y_trials = exposure = None
-        data, rows = read_results(X, y, y_sd, failed, x)
+        known = self._read_known(len(X), x, y_sd, y_trials=y_trials, exposure=exposure)
+        data, rows = read_results(X, y, known, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -417,6 +415,11 @@ class Learner(Summarized):
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
         columns = list(x) if isinstance(x, Mapping) else columns
         self._current.become(self._run.tell(data, positions, columns))
+
+    def _read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
+        """What is known of n measurements at x besides y, which every model can have."""
+        known = [model.read_known(n, x, y_sd, **sizes) for model in self.models.values()]
+        return known[0] if known else read_error_bars(y_sd, n, x)
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
