@@ -339,7 +339,7 @@ def test_the_best_of_a_pool_is_asked_for(fitted, tmp_path):
         learner.tell(asked, [1.0, 0.0], y_trials=trials)
         learner.save(path := tmp_path / f"{goal}.nc")
         assert_array_equal(pma.Learner.load(path).ask(), learner.ask())
-        with pytest.raises(ValueError, match=r"outcomes of likelihood|number of trials"):
+        with pytest.raises(ValueError, match="outcomes of likelihood"):
             learner.tell(pool[3], 0.5, y_trials=trials)
 
 
@@ -448,6 +448,27 @@ def test_pictures_show_successes_of_a_trial():
     assert ax.get_ylabel() == "y / y_trials"
     [data] = [line for line in ax.lines if line.get_label() == "data"]
     assert_allclose(data.get_ydata(), np.arange(6) / 10)
+
+
+def test_bands_of_an_optimum_stay_where_outcomes_can_be():
+    """Probabilities near one, whose mean ± sds reaches beyond; data are successes of a trial."""
+    X = np.linspace(0, 1, 6)[:, None]
+    gpm = pma.ard_gp(X, [1, 3, 8, 12, 12, 12], y_trials=12, bounds=[(0, 1)], likelihood="binomial")
+    box = pma.Learner(gpm, "maximum", bounds=[(0, 1)], random_seed=1)
+    found = box.optimum(20)
+    assert found.f_mean + 1.6 * found.f_sd > 1
+    (upper,), _ = pma.plots.plot(found)
+    edges = np.concatenate([part.get_paths()[0].vertices[:, 1] for part in upper.collections if part.get_paths()])
+    assert (0 <= edges).all()
+    assert (edges <= 1).all()
+    [data] = [line for line in upper.lines if line.get_label() == "data"]
+    assert_allclose(data.get_ydata(), gpm.y / 12)
+    assert upper.get_ylabel() == "y / y_trials"
+    pool = pma.Learner(gpm, "maximum", pool=np.linspace(0, 1, 16)[:, None], random_seed=1).optimum(20)
+    [(_, right)] = pma.plots.plot(pool)
+    bars = np.concatenate([np.ravel(bar) for part in right.containers for bar in part[2][0].get_segments()])
+    assert len(bars)
+    assert right.get_xlim()[1] < 1.1
 
 
 # Calibration.

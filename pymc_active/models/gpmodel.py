@@ -9,7 +9,6 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
-from pymc_active.likelihoods.base import Likelihood
 from pymc_active.models.model import Model
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import kind_of
@@ -41,7 +40,6 @@ class GPModel(Model):
     x_map: Affine
     y_map: Affine
     # Of outcomes given the latent function; None if they are normal.
-    likelihood: Likelihood | None = None
     if_behind = "give bounds, or a y_scale, or priors in the units of the data"
     if_stuck = "K + noise is nearly singular: give log_noise a prior that keeps it away from zero"
 

@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression
+from pymc_active.likelihoods.base import Likelihood
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized
 from pymc_active.support.tables import read_error_bars
@@ -31,6 +32,7 @@ class Model(Summarized, ABC):
     name: str
     inputs: list
     expression: Expression | None = None
+    likelihood: Likelihood | None = None
     # Names of the Deterministics with a value for each observation.
     of_rows: Set[str] = frozenset()
     box: tuple[np.ndarray, np.ndarray] | None = None
