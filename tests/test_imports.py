@@ -51,7 +51,7 @@ BUDGETS = {
     "laplace": 2480,
     "particles": 1260,
     "process": 1600,
-    "predictions": 1360,
+    "predictions": 1380,
     "paths": 920,
     "structure": 1780,
     "criteria": 3380,
