@@ -383,6 +383,32 @@ def test_the_best_of_a_pool_is_asked_for(fitted, tmp_path):
             learner.tell(pool[3], 0.5, y_trials=trials)
 
 
+def test_an_oracle_tells_outcomes_of_a_size(fitted):
+    name, gpm, _ = fitted
+    key, size = ("y_trials", 12) if name == "binomial" else ("exposure", 2.5)
+    learner = pma.Learner(gpm, "function", pool=np.random.default_rng(10).uniform(-1, 1, size=(30, 2)), random_seed=1)
+    asked = []
+
+    def oracle(x):
+        asked.append(x)
+        return 9
+
+    if name == "bernoulli":
+        with pytest.raises(ValueError, match="exposure does not belong to likelihood='bernoulli'"):
+            learner.run(oracle, 2, False, exposure=size)
+        assert not asked
+        return
+    learner.run(oracle, 2, False, **{key: size})
+    assert_array_equal(learner.gpm.data.sizes[10:], [size, size])
+    assert_array_equal(learner.y[10:], [9, 9])
+    with pytest.raises(ValueError, match=rf"2 value\(s\) of {key}"):
+        learner.run(oracle, 1, False, **{key: [1, 2]})
+    if name == "binomial":
+        with pytest.raises(ValueError, match="y_trials must say how many"):
+            learner.run(oracle, 1, False)
+    assert len(asked) == 2
+
+
 def test_rates_are_maximised():
     rng = np.random.default_rng(11)
     X = rng.uniform(-1, 1, size=(40, 1))

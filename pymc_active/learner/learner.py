@@ -450,15 +450,18 @@ class Learner(Summarized):
         *,
         until: tuple[float, float] | float | None = None,
         save_to: str | os.PathLike | None = None,
+        y_trials: float | None = None,
+        exposure: float | None = None,
     ) -> None:
         """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
 
         To look whether to stop takes about as long as to ask, and seconds where it is a close call.
 
         The oracle takes one point (1, D), a data frame if the pool is one, and returns its y, or NaN for an experiment
-        that failed; that counts as one of n. If it raises, all told is kept and the point stays pending. With
-        ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
-        questions.
+        that failed; that counts as one of n. ``y_trials`` or ``exposure``, a number, is what each y is of, as for
+        :meth:`tell`: with ``y_trials=12`` the oracle returns successes in 12 trials. If it raises, all told is kept and
+        the point stays pending. With ``save_to``, a path, the run is saved after every answer: a killed run continues
+        from the file with the same questions.
         """
         if not callable(oracle):
             raise TypeError(f"oracle must be a function of a point, which returns its y; got {type(oracle).__name__}")
@@ -466,13 +469,18 @@ class Learner(Summarized):
         limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
+        sizes = {"y_trials": y_trials, "exposure": exposure}
+        # Before anything is measured. All outcomes can be zero.
+        known = self._read_known(1, None, None, **sizes)
+        for model in self.models.values():
+            model.check_outcomes(np.zeros(1), known)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask(progressbar=False)
                 # The oracle may write into its argument.
-                self.tell(x, oracle(x.copy()))
+                self.tell(x, oracle(x.copy()), **sizes)
                 if save_to is not None:
                     self.save(save_to)
                 advance()
