@@ -56,7 +56,7 @@ BUDGETS = {
     "structure": 1780,
     "criteria": 3380,
     "checking": 960,
-    "learner": 3660,
+    "learner": 3700,
     "relevant_inputs": 1540,
     "plots": 1420,
     "datasets": 60,

@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_active as pma
 from pymc_active.likelihoods.by_name import LIKELIHOODS
+from pymc_active.models.advice import advise_on
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.full_space import find_space
 from pymc_active.posterior.sites import EXACT, propagate
@@ -407,6 +408,77 @@ def test_an_oracle_tells_outcomes_of_a_size(fitted):
         with pytest.raises(ValueError, match="y_trials must say how many"):
             learner.run(oracle, 1, False)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_without_data_has_outcomes(name, tmp_path):
+    key = "y_trials" if name == "binomial" else "exposure"
+    learner = pma.Learner(None, bounds=[(-1, 1)], random_seed=1, likelihood=name)
+    assert learner.criterion_name == "epig"
+    if name == "binomial":
+        with pytest.raises(ValueError, match="y_trials must say how many"):
+            learner.run(pytest.fail, 1, False)
+    with pytest.raises(ValueError, match="outcomes of likelihood"):
+        learner.tell([0.1], 0.5, **({key: 3} if name == "binomial" else {}))
+    for k, y in enumerate([0, 1, 1, 0]):
+        sizes = {} if name == "bernoulli" or (k == 2 and name != "binomial") else {key: k + 2}
+        learner.tell(learner.ask(), y, **sizes)
+        learner.save(path := tmp_path / "run.nc")
+        learner = pma.Learner.load(path)
+    assert learner.gpm.likelihood.name == name
+    expected = {"bernoulli": [1, 1, 1, 1], "binomial": [2, 3, 4, 5]}.get(name, [2, 3, 1, 5])
+    assert_array_equal(learner.gpm.data.sizes, expected)
+    assert np.isfinite(learner.ask()).all()
+
+
+def test_the_maximum_is_looked_for_before_the_first_success():
+    """Equal labels have a scale, that of the link."""
+    learner = pma.Learner(None, "maximum", bounds=[(-1, 1)], random_seed=1, likelihood="bernoulli")
+    learner.run(lambda x: False, 4, False)
+    gaps = np.abs(learner.ask() - learner.X)
+    assert gaps.min() > 0.02
+    scores = pma.active.max_value_entropy(learner.fit, np.linspace(-1, 1, 5)[:, None])
+    assert (scores > 0).any()
+
+
+def test_sizes_that_no_model_would_be_told_are_refused():
+    def make(X, y):
+        return pma.ard_gp(X, y, bounds=[(0, 1)], likelihood="poisson")
+
+    with pytest.raises(ValueError, match=r"likelihood= is for Learner\(None, ...\): the function"):
+        pma.Learner(make, bounds=[(0, 1)], likelihood="poisson")
+    with pytest.raises(ValueError, match=r"likelihood= is for Learner\(None, ...\): a model with data"):
+        pma.Learner(make([[0.1]], [1]), bounds=[(0, 1)], likelihood="poisson")
+    with pytest.raises(ValueError, match="likelihood must be one of normal"):
+        pma.Learner(None, bounds=[(0, 1)], likelihood="probit")
+    with pytest.raises(ValueError, match="takes no exposure"):
+        pma.Learner(make, bounds=[(0, 1)]).tell([0.3], 2, exposure=2)
+    with pytest.raises(ValueError, match="y_trials does not belong to likelihood='normal'"):
+        pma.Learner(None, bounds=[(0, 1)]).tell([0.3], 2, y_trials=2)
+
+
+def test_labels_of_a_normal_model_are_told_of_once(recwarn):
+    remedy = "likelihood='bernoulli'"
+    learner = pma.Learner(None, bounds=[(-1, 1)], random_seed=1)
+    learner.tell(np.linspace(-1, 1, 4), [0, 0, 1, 1])
+    learner.ask()
+    learner.tell([0.3], 1)
+    learner.ask()
+    assert [remedy in str(w.message) for w in recwarn if issubclass(w.category, pma.DataWarning)] == [True]
+    x, labels = np.linspace(-1, 1, 4)[:, None], [0, 0, 1, 1]
+    assert any(remedy in text for text in advise_on(pma.ard_gp(x, labels)))
+    assert any(
+        f"stands for no, give the builder, or Learner(None, ...), {remedy}" in text
+        for text in advise_on(pma.ard_gp(x, [0] * 4, bounds=[(-1, 1)]))
+    )
+    quiet = [
+        pma.ard_gp(x[:3], [0, 1, 1]),
+        pma.ard_gp(x, [0, 0, 1, 0.5]),
+        pma.ard_gp(x, [0, 0, 2, 2]),
+        pma.ard_gp(x, labels, y_sd=0.1),
+        pma.ard_gp(x, labels, likelihood="bernoulli"),
+    ]
+    assert not any(remedy in text for gpm in quiet for text in advise_on(gpm))
 
 
 def test_rates_are_maximised():

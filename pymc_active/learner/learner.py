@@ -37,7 +37,7 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_error_bars, read_inputs, read_outputs
+from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.user_warnings import (
     DoubtfulFitWarning,
     RunWarning,
@@ -129,6 +129,8 @@ class Learner(Summarized):
         from the prior.
     targets : list of str, optional
         Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
+    likelihood : {"normal", "bernoulli", "binomial", "poisson", "negative_binomial"}
+        Of outcomes, as in :func:`ard_gp`, for None as the model.
 
     Raises
     ------
@@ -179,9 +181,10 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
         observed: str | None = None,
         targets: Sequence[str] | None = None,
+        likelihood: str = "normal",
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets)
+        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets, likelihood)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -346,7 +349,7 @@ class Learner(Summarized):
         ledger.check_left(n, fixed, self.repeat)
         if not isinstance(self._run.subject, FirstDesign):
             if isinstance(self.criterion, OptimumCriterion):
-                check_data(self.y)
+                check_data(self.y, next(iter(self.models.values())))
             self._current.before_asking(progressbar)
         choices: list[Choice] = []
         rng = read_generator(self._run.generator)
@@ -418,8 +421,13 @@ class Learner(Summarized):
 
     def _read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
         """What is known of n measurements at x besides y, which every model can have."""
-        known = [model.read_known(n, x, y_sd, **sizes) for model in self.models.values()]
-        return known[0] if known else read_error_bars(y_sd, n, x)
+        first, *_ = [one.read_known(n, x, y_sd, **sizes) for one in self._readers]
+        return first
+
+    @property
+    def _readers(self) -> list[Any]:
+        """The models or, before there is one, what knows of their outcomes."""
+        return [*self.models.values()] or [self._run.subject]
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
@@ -472,8 +480,8 @@ class Learner(Summarized):
         sizes = {"y_trials": y_trials, "exposure": exposure}
         # Before anything is measured. All outcomes can be zero.
         known = self._read_known(1, None, None, **sizes)
-        for model in self.models.values():
-            model.check_outcomes(np.zeros(1), known)
+        for one in self._readers:
+            one.check_outcomes(np.zeros(1), known)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:

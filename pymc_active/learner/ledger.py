@@ -15,12 +15,7 @@ from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.models.advice import far_outside
 from pymc_active.support.data import Data
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.tables import (
-    name_of_input,
-    read_inputs,
-    read_numbers,
-    read_outputs,
-)
+from pymc_active.support.tables import name_of_input, read_inputs, read_numbers, read_outputs
 from pymc_active.support.user_warnings import RunWarning, warn_if, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that

@@ -26,13 +26,7 @@ from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
 from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, renewed_scale
-from pymc_active.support.tables import (
-    Bounds,
-    input_labels,
-    read_bounds,
-    read_inputs,
-    read_outputs,
-)
+from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs
 
 MEANS = ("constant", "linear", "zero")
 # Parameters of the mean.
