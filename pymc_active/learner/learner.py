@@ -133,6 +133,8 @@ class Learner(Summarized):
         from the prior.
     targets : list of str, optional
         Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
+    likelihood : {"normal", "bernoulli", "binomial", "poisson", "negative_binomial"}
+        Of outcomes, as in :func:`ard_gp`, for None as the model.
 
     Raises
     ------
@@ -184,9 +186,12 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
         observed: str | None = None,
         targets: Sequence[str] | None = None,
+        likelihood: str = "normal",
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets, space)
+        run = new_run(
+            model, learn, criterion, *where, *models, random_seed, X_target, observed, targets, likelihood, space
+        )
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -377,7 +382,7 @@ class Learner(Summarized):
         ledger.check_left(n, fixed, self.repeat)
         if not isinstance(self._run.subject, FirstDesign):
             if isinstance(self.criterion, OptimumCriterion):
-                check_data(self.y)
+                check_data(self.y, next(iter(self.models.values())))
             self._current.before_asking(progressbar)
         choices: list[Choice] = []
         shared = [same] if isinstance(same, str | int) else list(same)
@@ -434,10 +439,8 @@ class Learner(Summarized):
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
-        for model in self.models.values():
-            y_sd = model.read_known(y_sd, y_trials=y_trials, exposure=exposure)
-            y_trials = exposure = None
-        data, rows = read_results(X, y, y_sd, failed, x)
+        known = self._read_known(len(X), x, y_sd, y_trials=y_trials, exposure=exposure)
+        data, rows = read_results(X, y, known, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -454,6 +457,16 @@ class Learner(Summarized):
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
         columns = list(x) if isinstance(x, Mapping) else columns
         self._current.become(self._run.tell(data, positions, columns))
+
+    def _read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
+        """What is known of n measurements at x besides y, which every model can have."""
+        first, *_ = [one.read_known(n, x, y_sd, **sizes) for one in self._readers]
+        return first
+
+    @property
+    def _readers(self) -> list[Any]:
+        """The models or, before there is one, what knows of their outcomes."""
+        return [*self.models.values()] or [self._run.subject]
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
@@ -484,15 +497,18 @@ class Learner(Summarized):
         *,
         until: tuple[float, float] | float | None = None,
         save_to: str | os.PathLike | None = None,
+        y_trials: float | None = None,
+        exposure: float | None = None,
     ) -> None:
         """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
 
         To look whether to stop takes about as long as to ask, and seconds where it is a close call.
 
         The oracle takes one point (1, D), a data frame if the pool is one, and returns its y, or NaN for an experiment
-        that failed; that counts as one of n. If it raises, all told is kept and the point stays pending. With
-        ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
-        questions.
+        that failed; that counts as one of n. ``y_trials`` or ``exposure``, a number, is what each y is of, as for
+        :meth:`tell`: with ``y_trials=12`` the oracle returns successes in 12 trials. If it raises, all told is kept and
+        the point stays pending. With ``save_to``, a path, the run is saved after every answer: a killed run continues
+        from the file with the same questions.
         """
         if not callable(oracle):
             raise TypeError(f"oracle must be a function of a point, which returns its y; got {type(oracle).__name__}")
@@ -500,13 +516,18 @@ class Learner(Summarized):
         limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
+        sizes = {"y_trials": y_trials, "exposure": exposure}
+        # Before anything is measured. All outcomes can be zero.
+        known = self._read_known(1, None, None, **sizes)
+        for one in self._readers:
+            one.check_outcomes(np.zeros(1), known)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask(progressbar=False)
                 # The oracle may write into its argument.
-                self.tell(x, oracle(x.copy()))
+                self.tell(x, oracle(x.copy()), **sizes)
                 if save_to is not None:
                     self.save(save_to)
                 advance()

@@ -16,13 +16,7 @@ from pymc_active.models.advice import far_outside
 from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.tables import (
-    name_of_input,
-    read_error_bars,
-    read_inputs,
-    read_numbers,
-    read_outputs,
-)
+from pymc_active.support.tables import name_of_input, read_inputs, read_numbers, read_outputs
 from pymc_active.support.user_warnings import RunWarning, warn_if, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
@@ -287,7 +281,7 @@ def _without(choices: tuple[Choice, ...], positions: Sequence[int | None]) -> tu
     return tuple(choice for i, choice in enumerate(choices) if i not in positions)
 
 
-def read_results(X: np.ndarray, y: Any, y_sd: Any, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
+def read_results(X: np.ndarray, y: Any, known: np.ndarray | None, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
     """Measurements at X (n, D), given as x, whose y is NaN where one failed, and which rows (n,) are results.
 
     A row without a number is a failure if ``failed``, a bool or n of them, says so, by default if it is the only row.
@@ -314,4 +308,4 @@ def read_results(X: np.ndarray, y: Any, y_sd: Any, failed: Any, x: Any) -> tuple
             "these experiments failed, failed=False if not",
             RunWarning,
         )
-    return Data(X, values, read_error_bars(y_sd, n, x)), is_result
+    return Data(X, values, known), is_result

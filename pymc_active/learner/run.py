@@ -169,7 +169,7 @@ class Run:
 
 def new_run(
     gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, inference, verify, random_seed,
-    X_target=None, observed=None, targets=None, space=None,
+    X_target=None, observed=None, targets=None, likelihood="normal", space=None,
 ) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
     gpm = read_processes(gpm, observed)
@@ -186,6 +186,8 @@ def new_run(
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):
+        if likelihood != "normal":
+            raise ValueError("likelihood= is for Learner(None, ...): a model with data has its own")
         subject = read_subject(gpm, learn, prior, inference)
     elif prior is not None:
         raise ValueError("prior is for models with data")
@@ -225,7 +227,7 @@ def new_run(
     else:
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     if subject is None:
-        subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
+        subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed, likelihood)
     for model in subject.models.values():
         if model.levels and isinstance(candidates, Box):
             raise ValueError(
@@ -241,7 +243,8 @@ def new_run(
     if isinstance(candidates, Pool):
         warn_if(code_for_missing_values(candidates.X, inputs, "the pool"))
     if criterion is None:
-        has_outcomes = any(getattr(model, "likelihood", None) is not None for model in subject.models.values())
+        followed = [*subject.models.values(), subject]
+        has_outcomes = any(getattr(one, "likelihood", None) is not None for one in followed)
         criterion = (GOALS_OF_OUTCOMES if has_outcomes else goals)[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:

@@ -178,6 +178,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
             verify=document["verify"],
             random_seed=int(document["random_seed"]),
             space=space,
+            likelihood=memory.get("likelihood", "normal"),
         )
     start, told, failed, pending = (_choices(groups[name]) for name in ("start", "design", "failures", "pending"))
     subject, ledger = run.subject, replace(run.ledger, start=start, told=told, failed=failed, pending=pending)
@@ -392,7 +393,7 @@ def _choices(group: xr.Dataset) -> tuple[Choice, ...]:
 def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
     memory: dict[str, Any] = {"is_several": subject.are_several, "inference": subject.inference}
     if isinstance(subject, FirstDesign):
-        return memory | {"has_function": subject.function is not None}
+        return memory | {"has_function": subject.function is not None, "likelihood": subject.likelihood_name}
     prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
     history = [
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]

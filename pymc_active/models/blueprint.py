@@ -27,14 +27,7 @@ from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
 from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, renewed_scale
-from pymc_active.support.tables import (
-    Bounds,
-    input_labels,
-    read_bounds,
-    read_error_bars,
-    read_inputs,
-    read_outputs,
-)
+from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs
 
 MEANS = ("constant", "linear", "zero")
 # Parameters of the mean.
@@ -61,11 +54,12 @@ class Blueprint(GPModel):
         self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None,
         y_sd: Any = None, likelihood: str = "normal", y_trials: Any = None, exposure: Any = None, space: Any = None,
     ):  # fmt: skip
-        self.likelihood, y_sd = read_likelihood(likelihood, {"y_trials": y_trials, "exposure": exposure}, y_sd)
-        # Copies, because the user's arrays may change before the PyMC model is made.
         self.space = None if space is None else self._read_space(space, bounds)
         points = read_inputs(X, inputs=None if self.space is None else self.space.inputs)
-        self._data = Data(points, read_outputs(y, len(points), X), read_error_bars(y_sd, len(points), X)).copy()
+        sizes = {"y_trials": y_trials, "exposure": exposure}
+        self.likelihood, known = read_likelihood(likelihood, sizes, y_sd, len(points), X)
+        # Copies, because the user's arrays may change before the PyMC model is made.
+        self._data = Data(points, read_outputs(y, len(points), X), known).copy()
         self.check_outcomes(*self._data[1:])
         self.inputs = input_labels(X, points.shape[1], bounds) if self.space is None else self.space.inputs
         self.label = _label_of(y, self.inputs, *self._data[:2])
@@ -152,8 +146,8 @@ class Blueprint(GPModel):
         key = "y_sd" if self.likelihood is None else self.likelihood.size_name
         return {"likelihood": name} | ({} if known is None or key is None else {key: known})
 
-    def read_known(self, y_sd=None, **sizes):
-        return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd)[1]
+    def read_known(self, n, X=None, y_sd=None, **sizes):
+        return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd, n, X)[1]
 
     def check_outcomes(self, y, y_sd=None):
         if self.likelihood is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_active.criteria.base import is_lazy
+from pymc_active.models.model import Model
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.spaces.space import Space
 from pymc_active.support.tables import read_bounds, read_inputs
@@ -56,9 +57,9 @@ def best_inside(gp: ConditionedGP, domain: Domain) -> float:
     return float(gp.y[inside].max(initial=-np.inf))
 
 
-def check_data(y: np.ndarray) -> None:
-    """Raise a ValueError for observations that say nothing about a maximum."""
-    if len(y) > 1 and np.ptp(y) == 0:
+def check_data(y: np.ndarray, model: Model) -> None:
+    """Raise a ValueError for observations that say nothing about a maximum; a link has a scale of its own."""
+    if len(y) > 1 and np.ptp(y) == 0 and model.likelihood is None:
         raise ValueError(
             f"all {len(y)} observations are equal ({y[0]:g}): a model of them knows no scale on which a maximum could "
             'stand out. Measure until two differ, elsewhere or with criterion="random".'
