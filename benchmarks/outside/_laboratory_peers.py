@@ -88,7 +88,7 @@ def ax(X, y, start, n_ask):
         away = sum(
             np.abs(X[name] - x[name]) / spread[name] if name in spread else (X[name] != x[name]).astype(float)
             for name in names
-        ).to_numpy(float)
+        ).to_numpy(float, copy=True)
         away[rows] = np.inf
         rows.append(int(away.argmin()))
         client.complete_trial(trial, raw_data={"y": float(y[rows[-1]])})

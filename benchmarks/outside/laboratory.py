@@ -7,7 +7,7 @@ band gap, 768 lipid nanoparticles by drug loading, 1,408 redox molecules by abso
 by photodegradation (1,020) and of six metals by overpotential (2,121). CSV files are read from ``outside/laboratory``
 in the folder ``PYMC_ACTIVE_DATA``.
 
-Each run starts from ten random rows and asks for forty, one by one; starts are the same for all methods. Ours is the
+Each run starts from ten random rows and asks for 25, one by one; starts are the same for all methods. Ours is the
 plain way: ``pma.ard_gp(rows, y, space=table)`` and ``Learner(gpm, "maximum", pool=table)``. BayBE and Ax have their
 defaults, labels as such and nothing else known of them (``_laboratory_peers.py --install`` makes their environment). Ax
 knows no tables: of what it asks for, the nearest row not measured counts. Recorded is the share of rows that are better
@@ -41,7 +41,7 @@ TABLES = {
     "oer_plate_3496": (["ni", "fe", "co", "mn", "ce", "la"], 6, True),
 }
 METHODS = ("default", "baybe", "ax", "random")
-REPEATS, N_START, N_ASK = 20, 10, 40
+REPEATS, N_START, N_ASK = 20, 10, 25
 SHARES = (0.05, 0.01)
 
 
