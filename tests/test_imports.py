@@ -60,7 +60,7 @@ BUDGETS = {
     "checking": 960,
     "learner": 3960,
     "relevant_inputs": 1540,
-    "plots": 1420,
+    "plots": 1540,
     "datasets": 60,
     "active": 60,
     "cov": 20,

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import pymc_active as pma
+from pymc_active.__main__ import main
 from pymc_active.criteria.by_name import CRITERIA
 from pymc_active.criteria.maximize_in_space import maximize_in_space
 from pymc_active.criteria.screening import prepare
@@ -345,3 +346,95 @@ def test_numbers_alone_are_a_box_with_more_to_say():
         assert np.allclose(ours.posterior().values(theta), theirs.posterior().values(theta), rtol=1e-12)
     x = pma.Learner(ours, "function", random_seed=1).ask(2)
     assert (x.a + x.b <= 12 + 1e-9).all()
+
+
+def test_a_batch_shares_what_it_must():
+    learner = pma.Learner(None, "function", space=mixed(), random_seed=1)
+    plate = learner.ask(4, same=["T", "solvent"])
+    assert plate["T"].nunique() == plate.solvent.nunique() == 1
+    assert len(plate.drop_duplicates()) == 4
+    box = pma.Learner(None, "function", bounds=[(0, 1), (0, 1)], random_seed=1).ask(3, same=0)
+    assert len(set(box[:, 0])) == 1
+    assert len(set(box[:, 1])) == 3
+    with pytest.raises(ValueError, match="same has heat, which is none of the inputs"):
+        learner.ask(2, same="heat")
+
+
+def test_pictures_show_labels(fit):
+    axes = pma.plots.plot(fit)
+    assert axes.shape == (2, 4)
+    ticks = {ax.get_xlabel(): [tick.get_text() for tick in ax.get_xticklabels()] for ax in axes.flat}
+    assert ticks["solvent"] == ["DMF", "MeCN", "water"]
+    assert list(ticks) == list(MIXED)
+    # The band goes through the prediction at the point, and along a mixture the parts add up to one.
+    at = fit.gpm.space.sample(1, random_seed=2)
+    axes = pma.plots.plot_slices(fit, at)
+    mean = pma.predict(fit, at).f_mean.item()
+    x, y = axes.flat[4].get_lines()[1].get_data()
+    assert axes.flat[4].get_xlabel() == "x1"
+    assert np.interp(at.x1.item(), x, y) == pytest.approx(mean, abs=0.02)
+    moved = at.assign(x1=x[30], x2=at.x2 * (1 - x[30]) / (1 - at.x1), x3=at.x3 * (1 - x[30]) / (1 - at.x1))
+    assert pma.predict(fit, moved).f_mean.item() == pytest.approx(y[30], rel=1e-6)
+    learner = pma.Learner(fit.gpm, "maximum", random_seed=1)
+    assert pma.plots.plot(learner).shape == (2, 4)
+    with pytest.raises(ValueError, match="for models with a space"):
+        pma.plots.plot_slices(pma.fit(pma.ard_gp([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]), progressbar=False))
+
+
+def run(*arguments):
+    assert main(["suggest", *map(str, arguments)]) == 0
+
+
+def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
+    trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
+    trials.write_text("stir,salt,sugar,solvent,yield\n100,0.2,0.8,DMF,12\n200,0.5,0.5,MeCN,20\n300,0.9,0.1,water,5\n")
+    options = ["--target", "yield", "--learn", "maximum", "--bounds", "stir=100:600:50", "salt=0:1", "sugar=0:1"]
+    options += ["--categorical", "solvent=DMF,MeCN,water", "--constraint", "salt + sugar == 1"]
+    options += ["--state", tmp_path / "run.nc", "--output", sheet]
+    run(trials, *options, "-n", 3)
+    asked = pd.read_csv(sheet)
+    assert np.allclose(asked.salt + asked.sugar, 1, atol=0.01)
+    assert set(asked.solvent) <= {"DMF", "MeCN", "water"}
+    assert (asked.stir % 50 == 0).all()
+    rows = sheet.read_text().splitlines()[1:]
+    sheet.unlink()
+    trials.write_text(trials.read_text() + "".join(f"{row}{k}\n" for k, row in enumerate(rows)))
+    run(trials, *options)
+    assert "6 results, 0 failures, 0 not measured yet; 0 open" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "run.nc")]) == 0
+    assert "solvent" in capsys.readouterr().out
+
+
+def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
+    pool, done = tmp_path / "pool.csv", tmp_path / "done.csv"
+    rows = [
+        f"v{k},{acid},{T},{k % 2}"
+        for k, (acid, T) in enumerate((a, T) for a in ("HCl", "TFA", "AcOH") for T in (20, 40))
+    ]
+    pool.write_text("id,acid,T,flask\n" + "\n".join(rows) + "\n")
+    done.write_text("id,acid,T,flask,y\nv0,HCl,20,0,1.2\nv2,TFA,20,0,2.2\nv3,TFA,40,1,3.2\n")
+    options = [
+        "--target",
+        "y",
+        "--id",
+        "id",
+        "--candidates",
+        pool,
+        "--categorical",
+        "flask",
+        "--state",
+        tmp_path / "run.nc",
+    ]
+    run(done, *options, "-n", 2)
+    shown = capsys.readouterr()
+    assert "inputs: acid, T, flask" in shown.err
+    open_ones = [line.split()[0] for line in shown.out.splitlines()[1:]]
+    assert len(open_ones) == 2
+    assert set(open_ones) <= {"v1", "v4", "v5"}
+    left = next(row for row in rows if row.split(",")[0] == open_ones[0])
+    done.write_text(done.read_text() + f"{left},2.0\n")
+    run(done, *options)
+    assert "4 results" in capsys.readouterr().err
+    done.write_text(done.read_text() + "v9,HBr,20,0,1.0\n")
+    assert main(["suggest", str(done), *map(str, options)]) == 2
+    assert "acid must be one of" in capsys.readouterr().err

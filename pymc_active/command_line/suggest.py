@@ -54,14 +54,15 @@ def suggest(given: Namespace) -> None:
     with _warnings_as_notes(names), locked(lock, lambda: _note(remark)):
         measured, candidates, before = _read(given)
         # No candidates for a box; without ids, equal rows are one.
-        space = _space(given, measured, candidates)
+        old = None if given.rebuild else before
+        space = _space(given, measured, candidates) if old is None else old.space
         columns = given.inputs if space is None else list(space.inputs)
         pool = candidates.inputs(given.inputs, given.id, space) if candidates else DataFrame(columns=columns)
         pool = pool if given.id else pool[~pool.duplicated()]
         X, y, y_sd = read_measurements(measured, given.target, given.error, given.id, given.inputs, pool, space)
         others = [name for name in measured.cells if name not in {given.target, given.error, given.id, *given.inputs}]
         _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
-        learner = before if before is not None and not given.rebuild else _begin(given, X, y, y_sd, pool, space, before)
+        learner = old if old is not None else _begin(given, X, y, y_sd, pool, space, before)
         told = _tell_new(learner, given, X, y, y_sd, pool) if learner is before else y
         names |= dict(enumerate(told.dropna().index))
         if given.forget_pending:

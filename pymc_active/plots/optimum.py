@@ -14,6 +14,7 @@ from pymc_active.plots.predictions import draw_map, grid_of
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
+from pymc_active.support.tables import read_inputs
 
 _STAR: dict[str, Any] = {"color": VERMILION, "mec": "white", "zorder": 5}
 
@@ -34,6 +35,8 @@ def plot_optimum(
       ``n_candidates`` most likely ones.
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
+    if optimum.domain.space is not None:
+        raise ValueError("of a space see plot_slices(optimum.fit, optimum.x)")
     if optimum.domain.is_pool:
         return _plot_pool(optimum, count("n_candidates", n_candidates), axes)
     is_map = optimum.samples.sizes["input"] == 2
@@ -104,7 +107,7 @@ def _plot_pool(optimum: Optimum, n_candidates: int, axes: Any) -> np.ndarray:
     pool, labels = optimum.domain.pool, optimum.domain.labels
     assert pool is not None
     n_paths, probability = optimum.samples.sizes["path"], optimum.row_probabilities()
-    recommended = int((pool == np.asarray(optimum.x, float)).all(1).argmax())
+    recommended = int((pool == read_inputs(optimum.x, "x", inputs=optimum.fit.gpm.inputs)).all(1).argmax())
     leading = np.argsort(-probability, kind="stable")[: min(n_candidates, np.count_nonzero(probability))]
     shown = leading if recommended in leading else np.append(leading[: n_candidates - 1], recommended)
     mean, *ends = band(optimum.fit, pool[shown])
