@@ -438,3 +438,47 @@ def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
     done.write_text(done.read_text() + "v9,HBr,20,0,1.0\n")
     assert main(["suggest", str(done), *map(str, options)]) == 2
     assert "acid must be one of" in capsys.readouterr().err
+
+
+def price(table):
+    return np.where(table.solvent == "DMF", 5.0, 1.0)
+
+
+def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
+    dear = pma.Learner(fit.gpm, "maximum", cost=price, random_seed=1)
+    scorer, plain = (learner._current.scorer() for learner in (dear, pma.Learner(fit.gpm, "maximum", random_seed=1)))
+    table = fit.gpm.space.sample(20, random_seed=1)
+    X = fit.gpm.space.encode(table)
+    # Of a logarithm it is taken off.
+    assert np.allclose(scorer.score(X) + np.log(price(table)), plain.score(X), rtol=1e-9)
+    named = [
+        pma.Learner(fit.gpm, "function", criterion="uncertainty", cost=cost, random_seed=1) for cost in (price, None)
+    ]
+    dear_scores, scores = (learner._current.scorer().score(X) for learner in named)
+    assert np.allclose(dear_scores * price(table), scores, rtol=1e-9)
+    assert dear.spent == 0
+    dear.run(yields, 20, progressbar=False, budget=8)
+    told = dear.X.iloc[25:]
+    assert dear.spent == price(told).sum() <= 8
+    assert len(dear.pending) == 0
+    dear.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="pass it as cost="):
+        pma.Learner.load(tmp_path / "run.nc", space=mixed())
+    again = pma.Learner.load(tmp_path / "run.nc", space=mixed(), cost=price)
+    assert again.spent == dear.spent
+    pd.testing.assert_frame_equal(again.ask(), dear.ask())
+
+
+def test_costs_are_positive_functions_of_points():
+    bounds = {"a": (0, 1), "b": (0, 1)}
+    ours = pma.Learner(None, "function", bounds=bounds, cost=lambda t: 1 + t.a)
+    assert ours.spent == 0
+    for cost, words in (
+        (3.0, "a function of a table"),
+        (lambda t: t.a - 2, "positive"),
+        (lambda t: [1, 2], "each of 64"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            pma.Learner(None, "function", bounds=bounds, cost=cost)
+    with pytest.raises(ValueError, match="a budget needs to know the cost"):
+        pma.Learner(None, "function", bounds=bounds).run(len, 3, budget=3)

@@ -156,8 +156,10 @@ class Current:
         return self._weighed(prepare(self.run.criterion, imagined(fit, rows) if pending else fit))
 
     def _weighed(self, scorer: Scorer) -> Scorer:
-        success = self.success()
-        return scorer if success is None else expected(scorer, getattr(self.run.criterion, "name", ""), success)
+        for weight in (self.success(), self.run.price):
+            if weight is not None:
+                scorer = expected(scorer, getattr(self.run.criterion, "name", ""), weight)
+        return scorer
 
     def success(self) -> Success | None:
         """The probability of success, fitted to all points told; None while no experiment has failed."""

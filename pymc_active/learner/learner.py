@@ -110,6 +110,9 @@ class Learner(Summarized):
     space : Space, dict or DataFrame, optional
         In place of both: a :class:`Space` of numbers, steps, labels and constraints, which the builder was given as
         well; by default the model's. Points come back as rows of a data frame.
+    cost : callable, optional
+        What measurements cost: a function of a table of points that returns a positive number for each, in any unit.
+        The criterion is divided by it (in a logarithm less log cost), and :attr:`spent` counts it.
     repeat, minimize : bool
         Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
@@ -177,6 +180,7 @@ class Learner(Summarized):
         pool: Any = None,
         bounds: Any = None,
         space: Any = None,
+        cost: Callable[[Any], Any] | None = None,
         repeat: bool = False,
         minimize: bool = False,
         prior: Prior = None,
@@ -189,9 +193,8 @@ class Learner(Summarized):
         likelihood: str = "normal",
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(
-            model, learn, criterion, *where, *models, random_seed, X_target, observed, targets, likelihood, space
-        )
+        rest = X_target, observed, targets, likelihood, space, cost
+        run = new_run(model, learn, criterion, *where, *models, random_seed, *rest)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -260,6 +263,14 @@ class Learner(Summarized):
     def failures(self) -> Any:
         """Inputs of the experiments that failed (k, D), in the order told, as :attr:`X`."""
         return self._shown(self._ledger.matrix(self._ledger.failed))
+
+    @property
+    def spent(self) -> float:
+        """The ``cost`` of all points told after the start, failures as well; without it their number."""
+        return self._price(self._ledger.matrix((*self._ledger.told, *self._ledger.failed)))
+
+    def _price(self, X: np.ndarray) -> float:
+        return float(len(X) if self._run.price is None else self._run.price.of(X).sum())
 
     def _shown(self, X: np.ndarray) -> Any:
         return X if self.space is None else self.space.decode(X)
@@ -497,10 +508,13 @@ class Learner(Summarized):
         *,
         until: tuple[float, float] | float | None = None,
         save_to: str | os.PathLike | None = None,
+        budget: float | None = None,
         y_trials: float | None = None,
         exposure: float | None = None,
     ) -> None:
         """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
+
+        With a ``cost`` it also ends, and gives the question up, where :attr:`spent` would exceed the ``budget``.
 
         To look whether to stop takes about as long as to ask, and seconds where it is a close call.
 
@@ -513,6 +527,8 @@ class Learner(Summarized):
         if not callable(oracle):
             raise TypeError(f"oracle must be a function of a point, which returns its y; got {type(oracle).__name__}")
         count("n", n, least=0)
+        if budget is not None and self._run.price is None:
+            raise ValueError("a budget needs to know the cost: Learner(..., cost=function of a table of points)")
         limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
@@ -526,6 +542,9 @@ class Learner(Summarized):
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask(progressbar=False)
+                if budget is not None and self.spent + self._price(self._ledger.read(x, "x")[0]) > budget:
+                    self.forget(x)
+                    return
                 # The oracle may write into its argument.
                 self.tell(x, oracle(x.copy()), **sizes)
                 if save_to is not None:
@@ -560,6 +579,7 @@ class Learner(Summarized):
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
         space: Any = None,
+        cost: Callable[[Any], Any] | None = None,
         executor: Executor | None = None,
         allow_pickle: bool = False,
     ) -> Self:
@@ -571,8 +591,8 @@ class Learner(Summarized):
             The function of a run that began without data, which is needed until it has made the model. Otherwise the
             model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
-        criterion, pool, space
-            Your own criterion function or dask array, if the run had one; its space, if a constraint was a function.
+        criterion, pool, space, cost
+            Your own functions or dask array, if the run had them; its space, if a constraint was a function.
         allow_pickle : bool
             Load a model that ``save(path, model=True)`` pickled. A pickle can run any code: only from whom you trust.
 
@@ -584,7 +604,7 @@ class Learner(Summarized):
         """
         contents = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
-        learner._current = Current(from_contents(contents, model, criterion, pool, space, allow_pickle), executor)
+        learner._current = Current(from_contents(contents, model, criterion, pool, space, cost, allow_pickle), executor)
         learner.notes, learner._current.revisions = contents.document["notes"], {contents.revision}
         return learner
 

@@ -21,6 +21,7 @@ from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, has_processes, read_processes, read_subject
+from pymc_active.learner.price import Price
 from pymc_active.learner.space_candidates import SpaceCandidates
 from pymc_active.learner.verification import Verification
 from pymc_active.models.advice import apart, code_for_missing_values, dependent_inputs
@@ -61,12 +62,12 @@ _WIDEST, _WIDER = 12.0, 5.0
 class Run:
     """A run between two calls of its learner; told and corrected, it is another one. A file holds this value.
 
-    ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
-    ``subject`` is what to follow: the models with their last fits, or the design before there is one. ``data`` are
-    those told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps`` are the
-    numbers of points at which fits are still to be made: one for each time that results were told, in order, so
-    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or
-    the longer run that is better, each None until it is made.
+    ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own. ``subject``
+    is what to follow: the models with their last fits, or the design before there is one. ``data`` are those told so
+    far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps`` are the numbers of points
+    at which fits are still to be made: one for each time that results were told, in order, so that it does not matter
+    when somebody looks at a fit. ``price`` is what measurements cost. ``fit`` is the fit to all data, and ``verified``
+    this or the longer run that is better, each None until it is made.
     """
 
     learn: str
@@ -81,6 +82,7 @@ class Run:
     verification: Verification
     data: Data
     generator: Mapping[str, Any]
+    price: Price | None = None
     fit: Fit | ModelAverage | None = None
     verified: Fit | ModelAverage | None = None
     steps: tuple[int, ...] = ()
@@ -170,6 +172,7 @@ class Run:
 def new_run(
     gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, inference, verify, random_seed,
     X_target=None, observed=None, targets=None, likelihood="normal", space=None,
+    cost=None,
 ) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
     gpm = read_processes(gpm, observed)
@@ -279,6 +282,7 @@ def new_run(
         verification=verification,
         data=data,
         generator=np.random.default_rng(random_seed).bit_generator.state,
+        price=None if cost is None else Price(cost, inputs, candidates.places(_PLACES)),
         steps=(len(data.y),) if len(data.y) else (),
     )
 

@@ -103,6 +103,7 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
         "verify": run.verification.every,
         "generator": dict(run.generator),
         "table": table,
+        "has_cost": run.price is not None,
         "space": None if ledger.space is None else ledger.space.to_json(),
         "models": models,
         "is_fitted": run.fit is not None,
@@ -124,6 +125,7 @@ def from_contents(
     criterion: str | AnyCriterion | None,
     pool: Any,
     space: Any = None,
+    cost: Any = None,
     allow_pickle: bool = False,
 ) -> Run:
     """The run in a file; arguments and errors as for :meth:`Learner.load`."""
@@ -135,12 +137,12 @@ def from_contents(
             )
         model = cloudpickle.loads(b64decode(pickled)) or None
     try:
-        return _from_contents(contents, model, criterion, pool, space)
+        return _from_contents(contents, model, criterion, pool, space, cost)
     except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
-def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, space: Any) -> Run:
+def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, space: Any, cost: Any) -> Run:
     groups, document, _ = contents
     constant = groups["constant_data"]
     X, *y_sd = (np.array(constant[name].to_numpy(), float) for name in ("X", "y_sd") if name in constant)
@@ -162,6 +164,8 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
         models = _models(document["models"], own, data)
         gpm = models if memory["is_several"] else models[ONLY]
     space = _space(document.get("space"), space)
+    if document.get("has_cost") and cost is None:
+        raise ValueError("a file cannot hold the function that says what measurements cost: pass it as cost=")
     pool, bounds = _candidates(groups, document["table"], pool, space)
     # The saved run warned already.
     with ignoring(ActiveWarning):
@@ -178,6 +182,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
             verify=document["verify"],
             random_seed=int(document["random_seed"]),
             space=space,
+            cost=cost,
             likelihood=memory.get("likelihood", "normal"),
         )
     start, told, failed, pending = (_choices(groups[name]) for name in ("start", "design", "failures", "pending"))
