@@ -34,6 +34,8 @@ from .predictions.model_average import ModelAverage as ModelAverage
 from .predictions.output_map import OutputMap as OutputMap
 from .predictions.predict import predict as predict
 from .process.fit import fit as fit
+from .spaces.space import Space as Space
+from .spaces.variables import Steps as Steps
 from .structure.decompose import Decomposition as Decomposition
 from .structure.decompose import decompose as decompose
 from .structure.relevance import relevance as relevance

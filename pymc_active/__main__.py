@@ -39,6 +39,10 @@ of this call: open suggestions stay open, and the inputs are found anew.
 
 The best settings, anywhere in a range:
   pymc-active suggest trials.csv --target yield --learn maximum --bounds temperature=40:120 minutes=5:60 --state run.nc
+
+With labels, steps of 50, and parts that add up to one (of candidates, columns of text are labels by themselves):
+  pymc-active suggest trials.csv --target yield --learn maximum --bounds stir=100:600:50 salt=0:1 sugar=0:1
+    --categorical solvent=DMF,MeCN,water --constraint "salt + sugar == 1" --state run.nc
 """
 
 
@@ -51,10 +55,15 @@ def _goal(text: str) -> str:
 def _bounds(text: str) -> list:
     name, _, ends = text.rpartition("=")
     with suppress(ValueError):
-        low, high = map(float, ends.split(":"))
-        if name and low < high:
-            return [name, low, high]
-    raise ArgumentTypeError(f"expected NAME=LOW:HIGH, such as minutes=5:60; got {text!r}")
+        low, high, *step = map(float, ends.split(":"))
+        if name and low < high and len(step) < 2 and min(step, default=1.0) > 0:
+            return [name, low, high, *step]
+    raise ArgumentTypeError(f"expected NAME=LOW:HIGH or NAME=LOW:HIGH:STEP, such as minutes=5:60; got {text!r}")
+
+
+def _labels(text: str) -> list:
+    name, _, labels = text.partition("=")
+    return [name, *filter(None, (label.strip() for label in labels.split(",")))]
 
 
 def make_parser() -> ArgumentParser:
@@ -74,7 +83,11 @@ def make_parser() -> ArgumentParser:
     where.add_argument("--candidates", metavar="pool.csv", help="what could be measured, one row each")
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     text = "instead: the ranges of all inputs, in which any point may be measured"
-    where.add_argument("--bounds", **several, type=_bounds, metavar="NAME=LOW:HIGH", help=text)
+    where.add_argument("--bounds", **several, type=_bounds, metavar="NAME=LOW:HIGH[:STEP]", help=text)
+    text = "inputs whose values are labels: in a box with all of them, of candidates where labels look like numbers"
+    add("--categorical", **several, type=_labels, metavar="NAME[=A,B]", help=text)
+    text = "what must hold in a box, such as 'salt + sugar == 1' or 'x1 <= 2 * x2'"
+    add("--constraint", action="append", metavar="TEXT", help=text)
     add("--id", metavar="NAME", help="the column that names rows, such as sample")
     add("--inputs", **several, metavar="NAME", help="the inputs, if not all columns that both tables share")
     add("--decimal", choices=".,", default=".", metavar="CHAR", help="the decimal point (default .)")

@@ -77,7 +77,7 @@ MISTAKES = [
     (
         lambda: pma.ard_gp(FRAME.assign(operator="Ann"), y),
         TypeError,
-        r"'Ann' \(see operator: leave .* pd.get_dummies\)",
+        r"'Ann' \(see operator: for labels pass space=",
     ),
     (lambda: pma.ard_gp(FRAME.assign(dose="0,1"), y), TypeError, r"\(see dose: strip units, .*decimal=','\)"),
     (lambda: pma.ard_gp(FRAME.assign(dose="10 mM"), y), TypeError, r"'10 mM' \(see dose: strip units, "),
@@ -159,7 +159,7 @@ MISTAKES = [
     (lambda: learner(minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
     (lambda: learner(repeat="no"), TypeError, "repeat must be True or False; got 'no'"),
     (lambda: learner(executor=4), TypeError, "executor must be a concurrent.futures.Executor; got int"),
-    (lambda: learner(bounds=BOX), ValueError, "a learner chooses from a pool or a box"),
+    (lambda: learner(bounds=BOX), ValueError, "a learner chooses from a pool, a box, or a space"),
     (lambda: pma.Learner(GPM, "minimum", pool=X), ValueError, "for the minimum pass learn='maximum', minimize=True"),
     (lambda: learner().ask("2"), ValueError, "n must be a positive whole number; got '2'"),
     (lambda: learner().tell(X[:1], y[:2]), ValueError, r"1 row\(s\) of X and 2 value\(s\) of y"),

@@ -385,7 +385,7 @@ HEADER = "sample,moisture,density,fat\n"
         (HEADER + '1,50,1.05,2\n2,"51,5",1.06,5\n', "row 3: input 'moisture' holds '51,5', which is no number; with a"),
         (
             HEADER + "1,warm,1.05,2\n",
-            "write categories as columns of 0 and 1 (pd.get_dummies in Python), name a column",
+            "of labels pass --categorical and the column, or --id; or choose the inputs",
         ),
         (HEADER + "1,50 mM,1.05,2\n", "holds '50 mM', which is no number; write the number alone, without its unit"),
         (HEADER + "1,1_0,1.05,2\n", "holds '1_0'"),

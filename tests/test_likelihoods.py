@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import arviz_base
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -12,6 +13,7 @@ from scipy.stats import multivariate_normal
 
 import pymc_active as pma
 from pymc_active.likelihoods.by_name import LIKELIHOODS
+from pymc_active.models.advice import advise_on
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.full_space import find_space
 from pymc_active.posterior.sites import EXACT, propagate
@@ -275,6 +277,46 @@ def test_predictions_are_of_outcomes(fitted):
     assert (found.y_quantile == np.round(found.y_quantile)).all() == (name != "student_t")
 
 
+def test_predictions_are_of_outcomes_of_a_size(fitted):
+    """Beside draws of f and SciPy's densities given these; a size for each row, a number, and one."""
+    name, _, fit = fitted
+    X, sizes = np.random.default_rng(8).uniform(-1, 1, size=(3, 2)), np.array([1.0, 4.0, 9.0])
+    if name in ("bernoulli", "student_t"):
+        for key in ("y_trials", "exposure"):
+            with pytest.raises(ValueError, match=f"{key} does not belong to likelihood='{name}'"):
+                pma.predict(fit, X, **{key: 3})
+        return
+    key = "y_trials" if name == "binomial" else "exposure"
+    y = pma.predict(fit, X, quantiles=(0.5,), **{key: sizes}).y_quantile.to_numpy()[0]
+    found = pma.predict(fit, X, quantiles=(0.1, 0.5, 0.9), y_new=y, **{key: sizes})
+    p, rng = mixture(fit.ensemble, X), np.random.default_rng(1)
+    rows = rng.choice(len(p.weights), 40_000, p=p.weights)
+    f = p.means[rows] + np.sqrt(p.variances[rows]) * rng.normal(size=(40_000, 3))
+    [(likelihood, phi, _)] = LatentOutcomes.of(fit.ensemble).parts
+    phi = [np.broadcast_to(part, (len(p.weights), 1))[rows] for part in phi]
+    drawn = likelihood.draw(f, sizes, phi, rng)
+    assert_allclose(found.y_mean, drawn.mean(0), rtol=0.05)
+    assert_allclose(found.y_log_density, np.log(np.exp(log_density(name, f, y, sizes, phi)).mean(0)), atol=0.05)
+    # Heavy tails of a count need more draws.
+    assert_allclose(found.y_variance, drawn.var(0), rtol=0.05 if name == "binomial" else 0.4)
+    shares = [(drawn <= quantile).mean(0) for quantile in found.y_quantile.to_numpy()]
+    least = [(drawn < quantile).mean(0) for quantile in found.y_quantile.to_numpy()]
+    for share, below, probability in zip(shares, least, (0.1, 0.5, 0.9), strict=True):
+        assert (below < probability + 0.03).all()
+        assert (share > probability - 0.03).all()
+    one = pma.predict(fit, X, quantiles=(0.1, 0.5, 0.9))
+    assert_allclose(found.f_mean, one.f_mean)
+    assert pma.predict(fit, X, quantiles=(0.1, 0.5, 0.9), **{key: 1}).equals(one)
+    assert_allclose(pma.predict(fit, X, **{key: 4}).y_mean[1], found.y_mean[1])
+    other = "exposure" if key == "y_trials" else "y_trials"
+    for wrong, message in (({other: 3}, f"{other} does not belong"), ({key: [1, 2]}, rf"2 value\(s\) of {key}")):
+        with pytest.raises(ValueError, match=message):
+            pma.predict(fit, X, **wrong)
+    if name == "binomial":
+        with pytest.raises(ValueError, match=r"y_trials must not be smaller .* got 6 of 5"):
+            pma.predict(fit, X, y_new=[6, 0, 0], y_trials=5)
+
+
 def test_a_fit_goes_to_arviz_and_back(fitted):
     name, gpm, fit = fitted
     tree = fit.to_datatree(random_seed=1)
@@ -422,8 +464,107 @@ def test_the_best_of_a_pool_is_asked_for(fitted, tmp_path):
         assert_array_equal(pma.Learner.load(path).ask(), learner.ask())
         if name == "student_t":
             continue
-        with pytest.raises(ValueError, match=r"outcomes of likelihood|number of trials"):
+        with pytest.raises(ValueError, match="outcomes of likelihood"):
             learner.tell(pool[3], 0.5, y_trials=trials)
+
+
+def test_an_oracle_tells_outcomes_of_a_size(fitted):
+    name, gpm, _ = fitted
+    key, size = ("y_trials", 12) if name == "binomial" else ("exposure", 2.5)
+    learner = pma.Learner(gpm, "function", pool=np.random.default_rng(10).uniform(-1, 1, size=(30, 2)), random_seed=1)
+    asked = []
+
+    def oracle(x):
+        asked.append(x)
+        return 9
+
+    if name in ("bernoulli", "student_t"):
+        with pytest.raises(ValueError, match=f"exposure does not belong to likelihood='{name}'"):
+            learner.run(oracle, 2, False, exposure=size)
+        assert not asked
+        return
+    learner.run(oracle, 2, False, **{key: size})
+    assert_array_equal(learner.gpm.data.sizes[10:], [size, size])
+    assert_array_equal(learner.y[10:], [9, 9])
+    with pytest.raises(ValueError, match=rf"2 value\(s\) of {key}"):
+        learner.run(oracle, 1, False, **{key: [1, 2]})
+    if name == "binomial":
+        with pytest.raises(ValueError, match="y_trials must say how many"):
+            learner.run(oracle, 1, False)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_without_data_has_outcomes(name, tmp_path):
+    key = "y_trials" if name == "binomial" else "exposure"
+    learner = pma.Learner(None, bounds=[(-1, 1)], random_seed=1, likelihood=name)
+    assert learner.criterion_name == "epig"
+    if name == "binomial":
+        with pytest.raises(ValueError, match="y_trials must say how many"):
+            learner.run(pytest.fail, 1, False)
+    if name != "student_t":
+        with pytest.raises(ValueError, match="outcomes of likelihood"):
+            learner.tell([0.1], 0.5, **({key: 3} if name == "binomial" else {}))
+    for k, y in enumerate([0, 1, 1, 0]):
+        sizes = {} if name in ("bernoulli", "student_t") or (k == 2 and name != "binomial") else {key: k + 2}
+        learner.tell(learner.ask(), y, **sizes)
+        learner.save(path := tmp_path / "run.nc")
+        learner = pma.Learner.load(path)
+    assert learner.gpm.likelihood.name == name
+    ones = [1, 1, 1, 1]
+    expected = {"bernoulli": ones, "student_t": ones, "binomial": [2, 3, 4, 5]}.get(name, [2, 3, 1, 5])
+    assert_array_equal(learner.gpm.data.sizes, expected)
+    assert np.isfinite(learner.ask()).all()
+
+
+def test_the_maximum_is_looked_for_before_the_first_success():
+    """Equal labels have a scale, that of the link."""
+    learner = pma.Learner(None, "maximum", bounds=[(-1, 1)], random_seed=1, likelihood="bernoulli")
+    learner.run(lambda x: False, 4, False)
+    gaps = np.abs(learner.ask() - learner.X)
+    assert gaps.min() > 0.02
+    scores = pma.active.max_value_entropy(learner.fit, np.linspace(-1, 1, 5)[:, None])
+    assert (scores > 0).any()
+
+
+def test_sizes_that_no_model_would_be_told_are_refused():
+    def make(X, y):
+        return pma.ard_gp(X, y, bounds=[(0, 1)], likelihood="poisson")
+
+    with pytest.raises(ValueError, match=r"likelihood= is for Learner\(None, ...\): the function"):
+        pma.Learner(make, bounds=[(0, 1)], likelihood="poisson")
+    with pytest.raises(ValueError, match=r"likelihood= is for Learner\(None, ...\): a model with data"):
+        pma.Learner(make([[0.1]], [1]), bounds=[(0, 1)], likelihood="poisson")
+    with pytest.raises(ValueError, match="likelihood must be one of normal"):
+        pma.Learner(None, bounds=[(0, 1)], likelihood="probit")
+    with pytest.raises(ValueError, match="takes no exposure"):
+        pma.Learner(make, bounds=[(0, 1)]).tell([0.3], 2, exposure=2)
+    with pytest.raises(ValueError, match="y_trials does not belong to likelihood='normal'"):
+        pma.Learner(None, bounds=[(0, 1)]).tell([0.3], 2, y_trials=2)
+
+
+def test_labels_of_a_normal_model_are_told_of_once(recwarn):
+    remedy = "likelihood='bernoulli'"
+    learner = pma.Learner(None, bounds=[(-1, 1)], random_seed=1)
+    learner.tell(np.linspace(-1, 1, 4), [0, 0, 1, 1])
+    learner.ask()
+    learner.tell([0.3], 1)
+    learner.ask()
+    assert [remedy in str(w.message) for w in recwarn if issubclass(w.category, pma.DataWarning)] == [True]
+    x, labels = np.linspace(-1, 1, 4)[:, None], [0, 0, 1, 1]
+    assert any(remedy in text for text in advise_on(pma.ard_gp(x, labels)))
+    assert any(
+        f"stands for no, give the builder, or Learner(None, ...), {remedy}" in text
+        for text in advise_on(pma.ard_gp(x, [0] * 4, bounds=[(-1, 1)]))
+    )
+    quiet = [
+        pma.ard_gp(x[:3], [0, 1, 1]),
+        pma.ard_gp(x, [0, 0, 1, 0.5]),
+        pma.ard_gp(x, [0, 0, 2, 2]),
+        pma.ard_gp(x, labels, y_sd=0.1),
+        pma.ard_gp(x, labels, likelihood="bernoulli"),
+    ]
+    assert not any(remedy in text for gpm in quiet for text in advise_on(gpm))
 
 
 def test_rates_are_maximised():
@@ -445,8 +586,13 @@ def test_rates_are_maximised():
         ([0, 1, 2], {"likelihood": "bernoulli"}, ValueError, "0 and 1.*got also 2"),
         ([0, 1, -1], {"likelihood": "poisson"}, ValueError, "counts.*got -1"),
         ([0, 1.5, 1], {"likelihood": "negative_binomial"}, ValueError, "counts.*got 1.5"),
-        ([0, 3, 1], {"likelihood": "binomial", "y_trials": 2}, ValueError, "y_trials must be"),
-        ([0, 1, 1], {"likelihood": "binomial"}, ValueError, "y_trials must be"),
+        (
+            [0, 3, 1],
+            {"likelihood": "binomial", "y_trials": 2},
+            ValueError,
+            "y_trials must not be smaller .* got 3 of 2",
+        ),
+        ([0, 1, 1], {"likelihood": "binomial"}, ValueError, "y_trials must say how many"),
         ([0, 1, 1], {"likelihood": "poisson", "y_trials": 2}, ValueError, "y_trials does not belong to .*exposure"),
         ([0, 1, 1], {"likelihood": "poisson", "exposure": [1, 0, 1]}, ValueError, "exposure must be positive.*got 0"),
         ([0, 1, 1], {"likelihood": "binomial", "y_trials": 2.5}, ValueError, "y_trials must be whole.*got 2.5"),
@@ -529,6 +675,26 @@ def test_pictures_show_successes_of_a_trial():
     assert_allclose(data.get_ydata(), np.arange(6) / 10)
 
 
+def test_bands_of_an_optimum_stay_where_outcomes_can_be():
+    """Probabilities near one, whose mean ± sds reaches beyond; data are successes of a trial."""
+    X = np.linspace(0, 1, 6)[:, None]
+    gpm = pma.ard_gp(X, [1, 3, 8, 12, 12, 12], y_trials=12, bounds=[(0, 1)], likelihood="binomial")
+    box = pma.Learner(gpm, "maximum", bounds=[(0, 1)], random_seed=1)
+    found = box.optimum(20)
+    assert found.f_mean + 1.6 * found.f_sd > 1
+    (upper,), _ = pma.plots.plot(found)
+    edges = np.concatenate([part.get_paths()[0].vertices[:, 1] for part in upper.collections if part.get_paths()])
+    assert (0 <= edges).all()
+    assert (edges <= 1).all()
+    [data] = [line for line in upper.lines if line.get_label() == "data"]
+    assert_allclose(data.get_ydata(), gpm.y / 12)
+    assert upper.get_ylabel() == "y / y_trials"
+    pool = pma.Learner(gpm, "maximum", pool=np.linspace(0, 1, 16)[:, None], random_seed=1).optimum(20)
+    [(_, right)] = pma.plots.plot(pool)
+    bars = [bar[:, 0] for part in right.containers for bar in part[2][0].get_segments()]
+    assert 0.9 < np.max(bars) <= 1
+
+
 # Calibration.
 
 
@@ -574,3 +740,40 @@ def test_what_a_label_tells_about_another_is_that_of_draws_of_the_function():
     joint = np.array([[((1 - yes[:, 0]) * p).mean(), (yes[:, 0] * p).mean()] for p in (1 - yes[:, 1], yes[:, 1])])
     expected = (joint * np.log(joint / np.outer(joint.sum(1), joint.sum(0)))).sum()
     assert_allclose(pma.active.epig(fit, x, X_target=target), expected, rtol=0.03)
+
+
+@pytest.mark.parametrize(("name", "key"), [("binomial", "y_trials"), ("poisson", "exposure"), ("normal", "y_sd")])
+def test_messages_name_the_argument_that_was_given(name, key):
+    """Of a wrong length, labels of other rows, and no numbers: in builders, set_data, tell and update."""
+    x, y = pd.DataFrame({"x": np.linspace(0, 1, 4)}, index=list("abcd")), np.array([0.0, 2.0, 1.0, 3.0])
+    gpm = pma.ard_gp(x, y, likelihood=name, bounds=[(0, 1)], **{key: 5})
+    fit = pma.fit(gpm, n_particles=32, random_seed=1, progressbar=False)
+    learner = pma.Learner(gpm, bounds={"x": (0, 1)}, random_seed=1)
+    actions = [
+        lambda **size: pma.ard_gp(x, y, likelihood=name, **size),
+        lambda **size: gpm.set_data(x, y, **size),
+        lambda **size: learner.tell(x, y + 1, **size),
+        lambda **size: fit.update(x, y, **size),
+    ]
+    for act in actions:
+        with pytest.raises(ValueError, match=rf"3 value\(s\) of {key}"):
+            act(**{key: [5, 5, 5]})
+        with pytest.raises(ValueError, match=f"rows of X and {key}|{key}.*(label|index|row)"):
+            act(**{key: pd.Series([5] * 4, index=list("bacd"))})
+        with pytest.raises(TypeError, match=f"{key} must hold numbers"):
+            act(**{key: "many"})
+        if key == "y_trials":
+            with pytest.raises(ValueError, match="y_trials must say how many trials"):
+                act()
+
+
+def test_several_models_are_told_sizes():
+    X, y = np.linspace(0, 1, 5)[:, None], np.array([1, 0, 2, 4, 3])
+    models = [
+        pma.ard_gp(X, y, kernel=k, likelihood="binomial", y_trials=6, bounds=[(0, 1)]) for k in ("ExpQuad", "Matern52")
+    ]
+    learner = pma.Learner(models, "model", bounds=[(0, 1)], random_seed=1)
+    learner.tell([[0.3], [0.4]], [9, 2], y_trials=[9, 3])
+    assert_array_equal(learner.y_sd, [6] * 5 + [9, 3])
+    models[0].set_data(X, y + 6, y_trials=12)
+    assert_array_equal(models[0].data.sizes, [12] * 5)

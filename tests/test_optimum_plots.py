@@ -1,5 +1,6 @@
 """What the picture of an optimum shows: the numbers behind the artists, and wrong arguments."""
 
+import re
 from functools import cache
 
 import numpy as np
@@ -74,12 +75,10 @@ def test_bands_are_those_of_predict_along_each_input(D):
     for d in range(D):
         grid = np.tile(found.x, (11, 1))
         grid[:, d] = np.linspace(0, 1, 11)
-        expected = pma.predict(found.fit, grid)
-        half = 1.598193 * np.sqrt(expected.f_variance)
+        expected = pma.predict(found.fit, grid, quantiles=(0.055, 0.945))
         x, low, high = band(axes[0, d])
         assert_allclose(x, grid[:, d])
-        assert_allclose(low, expected.f_mean - half)
-        assert_allclose(high, expected.f_mean + half)
+        assert_allclose([low, high], expected.f_quantile)
         assert_allclose(line(axes[0, d], "mean of f")[1], expected.f_mean)
 
 
@@ -100,7 +99,8 @@ def test_the_recommended_point_carries_its_uncertainty(D):
     for d, ax in enumerate(pma.plots.plot(found)[0]):
         [middle], [ends] = interval(ax, "recommended")
         assert_allclose(middle, [found.x[0, d], found.f_mean])
-        assert_allclose(ends[:, 1], found.f_mean + 1.598193 * found.f_sd * np.array([-1, 1]))
+        interval_of_f = pma.predict(found.fit, found.x, quantiles=(0.055, 0.945)).f_quantile[:, 0]
+        assert_allclose(ends[:, 1], interval_of_f)
         # It lies on the curve.
         x, mean = line(ax, "mean of f")
         assert abs(np.interp(found.x[0, d], x, mean) - found.f_mean) < 1e-3 * np.ptp(mean)
@@ -150,7 +150,10 @@ def test_the_map_shows_places_data_and_recommendation():
     found = optimum(2)
     ax = pma.plots.plot(found)[0, 0]
     assert_allclose(line(ax, "possible maximum"), found.samples.x.to_numpy().T)
-    best = f"recommended: {found.f_mean:.4g} ± {1.598193 * found.f_sd:.2g} (89 %)"
+    [best] = [artist.get_label() for artist in ax.lines if artist.get_label().startswith("recommended")]
+    low, high = pma.predict(found.fit, found.x, quantiles=(0.055, 0.945)).f_quantile[:, 0]
+    shown = np.array(re.search(r"(\S+) \(89 %: (\S+) to (\S+)\)", best).groups(), float)
+    assert_allclose(shown, [found.f_mean, low, high], atol=0.01 * float(high - low))
     assert_allclose(line(ax, best), found.x.T)
     inside = ((found.fit.X >= 0) & (found.fit.X <= 1)).all(1)
     assert_allclose(line(ax, "data"), found.fit.X[inside].T)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import arviz as az
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_active as pma
@@ -33,6 +34,7 @@ def names(tmp_path_factory):
     return {
         **{"X": X, "y": measure(X), "y_new": 0.4, "X_new": X_new, "X_pool": X_new, "candidates": X_new},
         **{"measure": measure, "kernels": ["SE", "LIN"], "Learner": pma.Learner},
+        **{"table": pd.DataFrame({"acid": ["HCl", "TFA"] * 6, "T": np.linspace(20, 90, 12)})},
         **{"passed": [True, False] * 4, "simulate": lambda X: 2.0 * X[:, 3] + X[:, 17] ** 2},
     }
 
@@ -65,6 +67,15 @@ def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_pat
             names["learner"] = pma.Learner(value, "hyperparameters", bounds=names["bounds"], random_seed=0)
         ran.append(call)
     assert len(ran) >= 9, ran
+
+
+def test_the_page_about_spaces_runs():
+    [block] = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "spaces.md").read_text(), re.DOTALL)
+    descriptors = pd.DataFrame({"pKa": [3.2, 5.1, 9.4], "mass": [101.0, 80.0, 250.0]}, index=["a", "b", "c"])
+    names = {"pma": pma, "descriptors": descriptors, "yields": [1.0, 2.0, 1.5, 0.3]}
+    exec(block, names)
+    assert np.allclose(names["x"][["salt", "sugar", "starch"]].sum(axis=1), 1)
+    assert len(names["learner"].y) == 4
 
 
 def test_the_page_about_your_own_model_runs(tmp_path, monkeypatch):

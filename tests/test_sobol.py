@@ -78,7 +78,7 @@ def borehole_exact():
     """By 65,536 points of the function itself."""
     low, high = np.array(BOREHOLE_BOX, float).T
     A, B = np.split(qmc.Sobol(16, rng=5).random_base2(16), 2, axis=1)
-    found = _indices(lambda X: borehole(low + (high - low) * X)[None], A, B)
+    found = _indices(lambda X: borehole(low + (high - low) * X)[None], A, B, list(np.arange(A.shape[1])[:, None]))
     return found["first"][0], found["total"][0]
 
 
@@ -116,7 +116,7 @@ def test_known_indices_are_within_the_intervals(name):
 def test_the_estimates_tend_to_the_exact_indices(f, box, exact):
     low, high = np.array(box, float).T
     A, B = np.split(qmc.Sobol(2 * len(box), rng=2).random_base2(15), 2, axis=1)
-    found = _indices(lambda X: f(low + (high - low) * X)[None], A, B)
+    found = _indices(lambda X: f(low + (high - low) * X)[None], A, B, list(np.arange(A.shape[1])[:, None]))
     first, total = exact()
     assert_allclose(found["first"][0], first, atol=2e-3)
     assert_allclose(found["total"][0], total, atol=2e-3)

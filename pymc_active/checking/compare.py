@@ -137,7 +137,7 @@ def read_criteria(
         raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, asked))}")
     domain = read_domain(bounds, pool, gpm.inputs)
     if any(CRITERIA[name.name].kind == "maximum" for name in named):
-        check_data(y)
+        check_data(y, gpm)
     targets = pool[rows_among(len(pool))]
     made = {
         str(name): make_criterion(name, domain=lambda: domain, targets=lambda: targets, several_models=True, **options)

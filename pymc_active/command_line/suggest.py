@@ -28,6 +28,8 @@ _REMEMBERED = (
     "id",
     "inputs",
     "bounds",
+    "categorical",
+    "constraint",
     "learn",
     "minimize",
     "criterion",
@@ -52,12 +54,15 @@ def suggest(given: Namespace) -> None:
     with _warnings_as_notes(names), locked(lock, lambda: _note(remark)):
         measured, candidates, before = _read(given)
         # No candidates for a box; without ids, equal rows are one.
-        pool = candidates.inputs(given.inputs, given.id) if candidates else DataFrame(columns=given.inputs)
+        old = None if given.rebuild else before
+        space = _space(given, measured, candidates) if old is None else old.space
+        columns = given.inputs if space is None else list(space.inputs)
+        pool = candidates.inputs(given.inputs, given.id, space) if candidates else DataFrame(columns=columns)
         pool = pool if given.id else pool[~pool.duplicated()]
-        X, y, y_sd = read_measurements(measured, given.target, given.error, given.id, given.inputs, pool)
+        X, y, y_sd = read_measurements(measured, given.target, given.error, given.id, given.inputs, pool, space)
         others = [name for name in measured.cells if name not in {given.target, given.error, given.id, *given.inputs}]
         _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
-        learner = before if before is not None and not given.rebuild else _begin(given, X, y, y_sd, pool, before)
+        learner = old if old is not None else _begin(given, X, y, y_sd, pool, space, before)
         told = _tell_new(learner, given, X, y, y_sd, pool) if learner is before else y
         names |= dict(enumerate(told.dropna().index))
         if given.forget_pending:
@@ -71,9 +76,10 @@ def suggest(given: Namespace) -> None:
         if len(asked) and given.bounds:
             # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
             learner.forget(asked)
-            low, high = np.array(given.box).T
-            digits = Series(-np.floor(np.log10((high - low) / 200)).astype(int), given.inputs)
-            learner.expect(asked.round(digits).clip(low, high, axis=1))
+            for name, low, high, *step in given.bounds:
+                digits = int(-np.floor(np.log10((high - low) / 200)))
+                asked[name] = asked[name] if step else asked[name].round(digits).clip(low, high)
+            learner.expect(asked)
         learner.notes[_KEY] = {name: getattr(given, name) for name in _REMEMBERED}
         if given.rebuild and before is not None:
             os.replace(given.state, f"{given.state}.before")
@@ -121,7 +127,7 @@ def _read(given: Namespace) -> tuple[Table, Table | None, Learner | None]:
 def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list[str]:
     """Names of the inputs: those of the box, or else the columns that both tables share."""
     if candidates is None:
-        return [name for name, _, _ in given.bounds]
+        return [name for name, *_ in (*given.bounds, *(given.categorical or ()))]
     # What is empty for all candidates, such as remarks, is no input.
     filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
     no_input = {given.target, given.error, given.id}
@@ -132,18 +138,45 @@ def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list
     )
 
 
+def _space(given: Namespace, measured: Table, candidates: Table | None) -> pma.Space | None:
+    """The space of inputs that are more than numbers between two ends; None if all are just these."""
+    labels = dict((name, found) for name, *found in given.categorical or ())
+    if candidates is None:
+        if not labels and not given.constraint and all(len(one) == 3 for one in given.bounds):
+            return None
+        numbers = {name: pma.Steps(*ends) if len(ends) == 3 else tuple(ends) for name, *ends in given.bounds}
+        return pma.Space(numbers | labels, given.constraint or ())
+    if given.constraint:
+        raise ValueError("--constraint is for --bounds: candidates are what can be made")
+    names = candidates.labels([name for name in given.inputs if name not in labels])
+    names |= {name: set(candidates.column(name, "--categorical")) for name in labels}
+    if not names:
+        return None
+    done = measured.cells[~is_empty(measured.column(given.target, "--target"))]
+    texts = {name: sorted(found | set(done.get(name, ())) - {""}) for name, found in names.items()}
+    numbers = candidates.numbers([name for name in given.inputs if name not in texts], "input")
+    ends = {name: (column.min(), column.max()) for name, column in numbers.items()}
+    wide = {name: (low, high if high > low else low + max(abs(low), 1.0)) for name, (low, high) in ends.items()}
+    return pma.Space({name: texts.get(name, wide.get(name)) for name in given.inputs})
+
+
 def _begin(
-    given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame, before: Learner | None
-) -> Learner:
+    given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame, space: pma.Space | None,
+    before: Learner | None,
+) -> Learner:  # fmt: skip
     """A learner of a new run; while results do not differ, it asks for the points of a first design."""
-    ends = DataFrame({name: end for name, *end in given.bounds}) if given.bounds else pool
+    ends = DataFrame({name: end[:2] for name, *end in given.bounds}) if given.bounds else pool
     low, high = ends.min().to_numpy(), ends.max().to_numpy()
     # A column of a pool may be constant.
     given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
-    where = {"bounds": dict(zip(given.inputs, given.box, strict=True))} if given.bounds else {"pool": pool}
+    where: dict[str, Any] = {} if space is None else {"space": space}
+    if not given.bounds:
+        where["pool"] = pool
+    elif space is None:
+        where["bounds"] = dict(zip(given.inputs, given.box, strict=True))
     worked, is_early = y.notna().to_numpy(), y.nunique() < 2
     known = X[worked], y[worked].to_numpy(), y_sd[worked]
-    models = (lambda X, y: _models(given, X, y)) if is_early else _models(given, *known)
+    models = (lambda X, y: _models(given, X, y, space=space)) if is_early else _models(given, *known, space=space)
     how = {"criterion": given.criterion, "minimize": given.minimize, "random_seed": given.seed}
     learner = Learner(models, given.learn, **where, **how)
     for rows in (worked & is_early, ~worked):
@@ -162,12 +195,15 @@ def _errors(y_sd: np.ndarray) -> np.ndarray | None:
     return y_sd if y_sd.any() else None
 
 
-def _models(given: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | None = None) -> Any:
+def _models(
+    given: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | None = None, space: pma.Space | None = None
+) -> Any:
     """One model, or a dict of several."""
     made: dict[str, Any] = {}
-    for name in given.model or ["ard" if X.shape[1] <= _MANY else "embedding"]:
+    for name in given.model or ["ard" if len(given.inputs) <= _MANY or space is not None else "embedding"]:
         data = X, Series(y, X.index, name=given.target)
-        how: dict[str, Any] = {"bounds": given.box, "priors": None if given.noise is None else {"noise": given.noise}}
+        where = {"bounds": given.box} if space is None else {"space": space}
+        how: dict[str, Any] = where | {"priors": None if given.noise is None else {"noise": given.noise}}
         how["y_sd"] = None if y_sd is None else _errors(y_sd)
         how["likelihood"] = _LIKELIHOODS[given.outcome]
         if name == "ard":
@@ -182,10 +218,11 @@ def _models(given: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | No
 
 def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame) -> Series:
     """Tell what is new in the table; results in the order told, or a ValueError if old rows have changed."""
-    if learner.domain.pool is not None and not np.array_equal(pool, learner.domain.pool):
+    if given.candidates and not np.array_equal(pool, np.asarray(learner.domain.pool)):
         raise ValueError(f"{given.candidates} is not what {given.state} knows: restore it, or pass --rebuild")
-    told = np.column_stack([learner.X, learner.y_sd, learner.y]).tolist()
-    told += [[*x, 0.0, np.nan] for x in learner.failures]
+    known = [part if learner.space is None else learner.space.encode(part) for part in (learner.X, learner.failures)]
+    told = np.column_stack([known[0], learner.y_sd, learner.y]).tolist()
+    told += [[*x, 0.0, np.nan] for x in known[1]]
     now, order, problems = np.column_stack([X, y_sd, y]), [], []
     for one in told:
         order.append(next((row for row in np.flatnonzero(same(now, one)).tolist() if row not in order), None))
@@ -208,7 +245,7 @@ def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd:
 def _rows(given: Namespace, learner: Learner, candidates: Table | None, measured: Index) -> DataFrame:
     """The cells of all open suggestions, by label."""
     if candidates is None:
-        return learner.pending.map(lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal))
+        return learner.pending.map(lambda x: x if isinstance(x, str) else _written(x, given.decimal))
     labels: list = []
     # Of equal rows, which are one to the learner, those whose id was not measured.
     left = DataFrame(learner.domain.pool, learner.domain.labels)
@@ -218,11 +255,15 @@ def _rows(given: Namespace, learner: Learner, candidates: Table | None, measured
     return candidates.cells.set_axis(candidates.cells[given.id] if given.id else candidates.cells.index).loc[labels]
 
 
+def _written(x: float, decimal: str) -> str:
+    return repr(float(x)).removesuffix(".0").replace(".", decimal)
+
+
 def _show(given: Namespace, learner: Learner, rows: DataFrame) -> None:
     """Print the last ones of the open suggestions."""
     shown = rows[given.inputs if len(given.inputs) <= _SHOWN else []].copy()
     if learner.models:
-        found = pma.predict(learner.fit, learner.pending.to_numpy()[-len(rows) :])
+        found = pma.predict(learner.fit, learner.pending.iloc[-len(rows) :])
         pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
         if given.outcome == "yesno":
             shown[f"probability of {given.target}"] = [f"{p:.2f}" for p, _ in pairs]
@@ -256,18 +297,19 @@ def _load(state: str) -> Learner:
     options = Namespace()
     try:
         # Runs without a model yet need the function that makes it.
-        learner = Learner.load(state, model=lambda X, y: _models(options, X, y))
-        vars(options).update(learner.notes[_KEY])
+        learner = Learner.load(state, model=lambda X, y: _models(options, X, y, space=options.space))
+        vars(options).update(learner.notes[_KEY], space=learner.space)
     except (KeyError, TypeError):
         remedy = "go on there with pymc_active.Learner.load, or name another file"
         raise ValueError(f"{Path(state).name} holds a run that was begun in Python: {remedy}") from None
     return learner
 
 
-def _place(x: Sequence[float], pool: DataFrame) -> str:
+def _place(x: Sequence[Any], pool: DataFrame) -> str:
     """The label of a candidate, or else coordinates."""
     rows = pool.index[(pool == x).all(axis=1)] if len(pool) else []
-    return str(rows[0]) if len(rows) else f"({listing(map(coordinate, x), 4)})"
+    shown = (coordinate(one) if isinstance(one, int | float) else str(one) for one in x)
+    return str(rows[0]) if len(rows) else f"({listing(shown, 4)})"
 
 
 def _note(text: str) -> None:

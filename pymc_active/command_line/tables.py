@@ -9,9 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from pymc_active.spaces.space import Space
+from pymc_active.spaces.variables import Categorical
+
 # What a cell without a result looks like, and the cell of an experiment that failed, in lower case.
 _EMPTY = ("", "-", "?", "n/a", "#n/a", "na", "nan", "nd", "n.d.", "none", "null")
 _FAILED = ("fail", "failed", "failure")
+_BEGINS = r"[-+]?\d"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -43,15 +47,33 @@ class Table(NamedTuple):
             found[name] = pd.Series(map(float, plain), filled.index, float)
         return pd.DataFrame(found, index=self.cells.index)
 
-    def inputs(self, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-        """The inputs, labelled by the column ``label``, or else by row; a ValueError if one is missing or repeated."""
-        X, ids = self.numbers(columns, "input"), self.cells.index if label is None else self.column(label, "--id")
+    def labels(self, columns: Sequence[str]) -> dict[str, set[str]]:
+        """The cells of columns of text in which none looks like a number."""
+        cells = {name: self.column(name, "input") for name in columns}
+        filled = {name: column[~is_empty(column)] for name, column in cells.items()}
+        return {name: set(found) for name, found in filled.items() if len(found) and not found.str.match(_BEGINS).any()}
+
+    def inputs(self, columns: Sequence[str], label: str | None, space: Space | None = None) -> pd.DataFrame:
+        """The inputs, labelled by the column ``label``, or else by row; a ValueError if one is missing or repeated.
+
+        Of a ``space`` they are its columns.
+        """
+        texts = [] if space is None else [v.name for v in space.variables if isinstance(v, Categorical)]
+        X = self.numbers([name for name in columns if name not in texts], "input")
+        for name in texts:
+            X[name] = self.column(name, "input").where(~is_empty(self.cells[name]))
+        X, ids = X[list(columns)], self.cells.index if label is None else self.column(label, "--id")
         for row, column in zip(*np.nonzero(X.isna()), strict=True):
             where = f"{self.name}, row {X.index[row]} has no value of {columns[column]!r}"
             raise ValueError(f"{where}: fill it in, or take the row out")
         for row in X.index[(ids == "") | ids.duplicated()]:
             problem = f"{self.name}, row {row}: the {label} {ids[row]!r} is missing or repeated"
             raise ValueError(f"{problem}: give each row an id of its own, repeated measurements as well")
+        if space is not None:
+            try:
+                X = pd.DataFrame(space.encode(X).reshape(-1, len(space.inputs)), X.index, list(space.inputs))
+            except ValueError as error:
+                raise ValueError(f"{self.name}: {error}") from None
         # Files of runs do not know pandas' own type for text.
         return X.set_axis(pd.Index(ids.tolist(), dtype=None if label is None else object, name=label or "row"))
 
@@ -60,11 +82,13 @@ class Table(NamedTuple):
             return f"; with a decimal {'comma pass' if ',' in cell else 'point leave out'} --decimal ,"
         if cell.startswith(("<", ">")):
             return "; of a detection limit write about half of it"
-        if re.match(r"[-+]?\d", cell):
+        if re.match(_BEGINS, cell) and what != "input":
             return "; write the number alone, without its unit, and dates as days since the first"
         if what == "input":
-            categories = "write categories as columns of 0 and 1 (pd.get_dummies in Python)"
-            return f"; {categories}, name a column of labels with --id, or choose the inputs with --inputs"
+            unit = "write the number alone, without its unit, and dates as days since the first; " * bool(
+                re.match(_BEGINS, cell)
+            )
+            return f"; {unit}of labels pass --categorical and the column, or --id; or choose the inputs with --inputs"
         return "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
 
 
@@ -111,7 +135,13 @@ def _separator(text: str) -> str:
 
 
 def read_measurements(
-    table: Table, target: str, error: str | None, label: str | None, inputs: Sequence[str], pool: pd.DataFrame
+    table: Table,
+    target: str,
+    error: str | None,
+    label: str | None,
+    inputs: Sequence[str],
+    pool: pd.DataFrame,
+    space: Space | None = None,
 ) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
     """Rows with a result: inputs (n, D) by label, those of a candidate from the pool; results by name, NaN: failed.
 
@@ -120,7 +150,7 @@ def read_measurements(
     results = table.column(target, "--target")
     done, worked = ~is_empty(results), ~results.str.lower().isin(_FAILED)
     y = table._replace(cells=table.cells[worked]).numbers([target], "target")[target].reindex(results.index)[done]
-    X = table._replace(cells=table.cells[done]).inputs(inputs, label)
+    X = table._replace(cells=table.cells[done]).inputs(inputs, label, space)
     for i, one in enumerate(X.index):
         own = pool.loc[[one]] if label is not None and one in pool.index else pool
         rows = own.to_numpy()[same(own.to_numpy(float), X.iloc[i].to_numpy())]

@@ -22,7 +22,7 @@ _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
 # Draws used while climbing, or as many as are kept, and the fewest of each of several models; maxima then polished with
 # all draws, and iterations of that.
-_CLIMB, _FEWEST, _POLISHED, _POLISH = 32, 8, 2, 4
+CLIMB, _FEWEST, _POLISHED, _POLISH = 32, 8, 2, 4
 # Starts closer than this, as a fraction of the box's diagonal, are merged.
 _APART = 0.02
 # Maxima closer than this, as a fraction of their range, are merged.
@@ -38,7 +38,13 @@ class LocalMaxima(NamedTuple):
     values: np.ndarray
 
 
-def _sorted(X: np.ndarray, values: np.ndarray) -> LocalMaxima:
+def finite(values: np.ndarray) -> np.ndarray:
+    """Scores, of which those that are none are the smallest."""
+    return np.nan_to_num(values, nan=-np.inf, posinf=-np.inf)
+
+
+def best_first(X: np.ndarray, values: np.ndarray) -> LocalMaxima:
+    """Points (k, D) in the order of their values (k,)."""
     order = np.argsort(-values, kind="stable")
     return LocalMaxima(X[order], values[order])
 
@@ -47,7 +53,7 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
     """Local maxima of a criterion in the box from ``low`` to ``high``, (D,) each; inputs of equal ends are fixed."""
     width, is_fixed = high - low, high == low
     # Of several models fewer draws each.
-    n_rough = max(2 * _CLIMB // (len(scorer.ensemble.parts) + 1), _FEWEST)
+    n_rough = max(2 * CLIMB // (len(scorer.ensemble.parts) + 1), _FEWEST)
     rough = scorer.coarse(min(n_rough, most_kept(len(scorer.ensemble.y))))
 
     def score(Z: np.ndarray) -> np.ndarray:
@@ -77,35 +83,35 @@ def maximize(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.G
             options={"maxiter": max_iterations, "maxcor": 20},
         )
         found = np.concatenate([np.clip(result.x.reshape(starts.shape), 0.0, 1.0), starts])
-        return _sorted(found, np.nan_to_num(score(found), nan=-np.inf, posinf=-np.inf))
+        return best_first(found, finite(score(found)))
 
     seeds = _seeds(scorer.ensemble, low, high, rng)
     seeds = np.concatenate([seeds, np.clip((scorer.seeds - low) / np.where(is_fixed, 1.0, width), 0.0, 1.0)])
     # Else points that are the same would seem to lie apart.
     seeds[:, is_fixed] = 0.0
-    values = np.nan_to_num(score(seeds), nan=-np.inf, posinf=-np.inf)
+    values = finite(score(seeds))
     if not np.isfinite(values).any():
         raise ValueError("the criterion is not finite at any point of the box")
     n_starts = _STARTS if rough is None else 2 * _STARTS
-    starts = _sorted(seeds, values).X
-    rows = _distinct(starts, lambda a, b: np.sqrt(np.mean((a - b) ** 2)) > _APART, n_starts)
+    starts = best_first(seeds, values).X
+    rows = distinct_rows(starts, lambda a, b: np.sqrt(np.mean((a - b) ** 2)) > _APART, n_starts)
     maxima = climb(starts[rows], _MAXITER)
     # Only the best maxima are polished: with draws from the posterior all draws count here, which is expensive.
     better = climb(maxima.X[:_POLISHED], 2 * _MAXITER if rough is None else _POLISH, all_draws=True)
-    maxima = _sorted(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
+    maxima = best_first(*(np.concatenate(parts) for parts in zip(better, maxima, strict=True)))
     return LocalMaxima(np.clip(low + width * maxima.X, low, high), maxima.values)
 
 
 def distinct_maxima(maxima: LocalMaxima) -> LocalMaxima:
     """The maxima without repetitions, best first."""
     width = np.ptp(maxima.X, axis=0)
-    rows = _distinct(
+    rows = distinct_rows(
         maxima.X / np.where(width > 0, width, 1.0), lambda a, b: np.abs(a - b).max() > _SAME, len(maxima.X)
     )
     return LocalMaxima(maxima.X[rows], maxima.values[rows])
 
 
-def _distinct(Z: np.ndarray, are_apart: Callable[[np.ndarray, np.ndarray], np.bool_], n: int) -> list[int]:
+def distinct_rows(Z: np.ndarray, are_apart: Callable[[np.ndarray, np.ndarray], np.bool_], n: int) -> list[int]:
     """The first n rows that lie apart from each other."""
     rows: list[int] = []
     for i, z in enumerate(Z):

@@ -170,10 +170,11 @@ class Pool(Rows):
     """Rows of an array or a data frame."""
 
     def __init__(self, pool: Any, inputs: Sequence, repeat: bool):
-        pool = in_order_of(inputs, pool, "pool")
+        space = getattr(inputs, "space", None)
+        pool = in_order_of(inputs, pool, "pool") if space is None else space.table(pool, "pool")
         # Copies, because users sort their tables, and add columns to them, during a run.
         self.table = pool.copy() if isinstance(pool, pd.DataFrame) else None
-        self.X = read_inputs(pool, "pool", len(inputs)).copy()
+        self.X = read_inputs(pool, "pool", len(inputs), None if space is None else inputs).copy()
         self.X.setflags(write=False)
         # Points of an array are shown as the numbers that they are.
         self.dtype = int if np.asarray(pool).dtype.kind in "iu" else float

@@ -156,8 +156,10 @@ class Current:
         return self._weighed(prepare(self.run.criterion, imagined(fit, rows) if pending else fit))
 
     def _weighed(self, scorer: Scorer) -> Scorer:
-        success = self.success()
-        return scorer if success is None else expected(scorer, getattr(self.run.criterion, "name", ""), success)
+        for weight in (self.success(), self.run.price):
+            if weight is not None:
+                scorer = expected(scorer, getattr(self.run.criterion, "name", ""), weight)
+        return scorer
 
     def success(self) -> Success | None:
         """The probability of success, fitted to all points told; None while no experiment has failed."""
@@ -168,7 +170,7 @@ class Current:
         failed = np.arange(len(X)) >= len(self.run.y)
         if self._success is None or not self._success.is_of(X, failed):
             # It depends on nothing but the points, so that a file need not hold it.
-            self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed)
+            self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed, ledger.space)
         return self._success
 
 

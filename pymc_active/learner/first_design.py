@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, NoReturn, Self
 
@@ -15,9 +15,12 @@ from pymc_active.learner.designs import gradient_design, latin_hypercube
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, read_subject
+from pymc_active.learner.space_candidates import SpaceCandidates
+from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.models.advice import decades
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.latent import read_likelihood
 from pymc_active.support.data import Data
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs
 from pymc_active.support.user_warnings import warn_if
@@ -36,7 +39,7 @@ class FirstDesign:
     """What a learner follows before it has a model: the points of a design, and how the model is made.
 
     ``rows`` (k, D) are the points to ask for; ``function`` makes the model from as many results, or None for
-    :func:`ard_gp` on the box of the candidates.
+    :func:`ard_gp` on the box of the candidates, with outcomes of a ``likelihood``.
     """
 
     are_several = False
@@ -49,10 +52,14 @@ class FirstDesign:
         learn: str,
         inference: str,
         random_seed: int,
+        likelihood: str = "normal",
     ):
         if function is None and learn == "model":
             raise ValueError("learn='model' compares models: pass at least two, or a function (X, y) -> list of models")
+        if function is not None and likelihood != "normal":
+            raise ValueError("likelihood= is for Learner(None, ...): the function that makes the model has its own")
         self.function, self.inputs, self.learn, self.inference = function, inputs, learn, inference
+        self.likelihood, self.likelihood_name = find_likelihood(likelihood), likelihood
         # A dask array was not read before.
         low, high = read_inputs(np.stack(candidates.limits), "the smallest and largest values of pool")
         # A column of a pool may be constant.
@@ -62,7 +69,7 @@ class FirstDesign:
         is_table = len(candidates) > 0 and not isinstance(candidates, LazyPool)
         places = candidates.places(_PLACES) if is_table else np.empty((0, len(low)))
         warn_if(decades(low, high, inputs, places))
-        self.rows = _rows(self.bounds, candidates, learn, np.random.default_rng((random_seed, 0)))
+        self.rows = _rows(self.bounds, candidates, inputs, learn, np.random.default_rng((random_seed, 0)))
         self.models: dict[Any, GPModel] = {}
 
     def named(self, inputs: list) -> Self:
@@ -71,16 +78,37 @@ class FirstDesign:
         other.inputs = inputs
         return other
 
+    def read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
+        """What is known of n measurements at x besides y, as :meth:`GPModel.read_known` of the model to be made."""
+        if self.function is not None and (given := [key for key, size in sizes.items() if size is not None]):
+            raise ValueError(
+                f"the function that makes the model takes no {given[0]}: measure a few points first, and pass the model"
+            )
+        return read_likelihood(self.likelihood_name, sizes, y_sd, n, x)[1]
+
+    def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:
+        """Raise a ValueError for outcomes that the model to be made cannot have."""
+        if self.likelihood is not None:
+            self.likelihood.read(y, y_sd)
+
     def with_data(self, data: Data) -> FirstDesign | FollowedModels:
         """What to follow given data: the model made from them, or this, if they are too few."""
         X, y, y_sd = data
+        self.check_outcomes(y, y_sd)
+        if self.likelihood is not None and y_sd is not None:
+            data = data._replace(y_sd=data.sizes)
         if len(y) < len(self.rows):
             return self
         is_named = self.inputs != list(range(X.shape[1]))
         # Users may keep what their function is given.
         table = pd.DataFrame(X.copy(), columns=self.inputs) if is_named else X.copy()
+        space = getattr(self.inputs, "space", None)
+        table = table if space is None else space.decode(X)
         if self.function is None:
-            made = ard_gp(table, y, bounds=self.bounds, y_sd=y_sd)
+            where: dict[str, Any] = {"bounds": self.bounds} if space is None else {"space": space}
+            key = "y_sd" if self.likelihood is None else self.likelihood.size_name
+            known: dict[str, Any] = {} if y_sd is None or key is None else {key: data.y_sd}
+            made = ard_gp(table, y, likelihood=self.likelihood_name, **where, **known)
         else:
             made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, self.inference)
@@ -113,6 +141,8 @@ class FirstDesign:
             return candidates.choose(None, *known, rng)
         if isinstance(candidates, Box):
             return Choice(left[0], -1, np.nan)
+        if isinstance(candidates, SpaceCandidates):
+            return candidates.nearest(left[0], rng)
         for row in left:
             nearest = candidates.choose(_Nearness(row, self.width), *known, rng)
             # Where points may be repeated, one that is known stands for another row.
@@ -143,10 +173,12 @@ def inputs_of(pool: Any, bounds: Any) -> list:
     return input_labels(pool, read_inputs(pool, "pool").shape[1])
 
 
-def _rows(bounds: list, candidates: Candidates, learn: str, rng: np.random.Generator) -> np.ndarray:
-    D = len(bounds)
+def _rows(bounds: list, candidates: Candidates, inputs: Sequence, learn: str, rng: np.random.Generator) -> np.ndarray:
+    space = getattr(inputs, "space", None)
+    D = len(bounds if space is None else space.variables)
     # The rows of a pool are seldom a step apart.
     if learn == "hyperparameters" and isinstance(candidates, Box) and D in _GRADIENTS:
         return gradient_design(bounds, random_seed=rng)
     n = min(max(_FEWEST, D + 2), _MOST)
-    return latin_hypercube(bounds, min(n, len(candidates) or n), rng)
+    n = min(n, len(candidates) or n)
+    return latin_hypercube(bounds, n, rng) if space is None else space.spread(n, rng)

@@ -32,6 +32,7 @@ from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_co
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.model_average import ModelAverage, Prior
+from pymc_active.spaces.space import Space
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
@@ -106,6 +107,12 @@ class Learner(Summarized):
     bounds : list of (low, high), or dict by input
         In place of a pool: any point of this box, in the user's units. L-BFGS-B maximises the criterion from the best
         of about a thousand seeds, with exact gradients where criterion and model have them.
+    space : Space, dict or DataFrame, optional
+        In place of both: a :class:`Space` of numbers, steps, labels and constraints, which the builder was given as
+        well; by default the model's. Points come back as rows of a data frame.
+    cost : callable, optional
+        What measurements cost: a function of a table of points that returns a positive number for each, in any unit.
+        The criterion is divided by it (in a logarithm less log cost), and :attr:`spent` counts it.
     repeat, minimize : bool
         Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
@@ -129,6 +136,8 @@ class Learner(Summarized):
         from the prior.
     targets : list of str, optional
         Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
+    likelihood : {"normal", "bernoulli", "binomial", "poisson", "negative_binomial"}
+        Of outcomes, as in :func:`ard_gp`, for None as the model.
 
     Raises
     ------
@@ -170,6 +179,8 @@ class Learner(Summarized):
         X_target: Any = None,
         pool: Any = None,
         bounds: Any = None,
+        space: Any = None,
+        cost: Callable[[Any], Any] | None = None,
         repeat: bool = False,
         minimize: bool = False,
         prior: Prior = None,
@@ -179,9 +190,11 @@ class Learner(Summarized):
         random_seed: int | np.random.Generator | None = None,
         observed: str | None = None,
         targets: Sequence[str] | None = None,
+        likelihood: str = "normal",
     ):
         where, models = (pool, bounds, repeat, minimize), (prior, inference, verify)
-        run = new_run(model, learn, criterion, *where, *models, random_seed, X_target, observed, targets)
+        rest = X_target, observed, targets, likelihood, space, cost
+        run = new_run(model, learn, criterion, *where, *models, random_seed, *rest)
         self._current = Current(run, executor)
 
     def __copy__(self) -> Self:
@@ -198,10 +211,15 @@ class Learner(Summarized):
     def _summary(self) -> Summary:
         # Showing a learner must not fit it.
         fit, start = self._run.verified, max(self.n_start, len(self.y) - _SHOWN)
-        candidates = self._ledger.candidates  # rows of a pool are shown as the user wrote them
-        widths = np.zeros(self.X.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
-        columns = [[coordinate(x, w) for x in X] for X, w in zip(self.X[start:].T, widths, strict=True)]
+        candidates, shown = self._ledger.candidates, self.X[start:]
         inputs = [str(name) for name in self._ledger.inputs[:_SHOWN]]
+        if isinstance(shown, pd.DataFrame):
+            inputs = list(shown.columns[:_SHOWN])
+            columns = [[f"{x:.4g}" if isinstance(x, float) else x for x in shown[name]] for name in shown]
+        else:
+            # Rows of a pool are shown as the user wrote them.
+            widths = np.zeros(shown.shape[1]) if len(candidates) else np.subtract(*reversed(candidates.limits))
+            columns = [[coordinate(x, w) for x in X] for X, w in zip(shown.T, widths, strict=True)]
         output = next((gpm.output for gpm in self.models.values()), "y")
         values = np.transpose([*columns[:_SHOWN], [f"{y:.6g}" for y in self.y[start:]]])
         told = pd.DataFrame(values, columns=[*inputs, output], index=np.arange(start, len(self.y)) + 1)
@@ -215,7 +233,7 @@ class Learner(Summarized):
             "candidates": str(self._ledger),
             "fit": None if fit is None else type(fit).__name__,
         }
-        if self.X.shape[1] > _SHOWN:
+        if len(columns) > _SHOWN:
             told.insert(_SHOWN, "…", "…")
         return Summary("Learner", facts, [told] if len(told) else [])
 
@@ -226,16 +244,36 @@ class Learner(Summarized):
     repeat = _of("_run", "repeat", "Whether points may be asked for again.")
     random_seed = _of("_run", "random_seed", "The seed of everything random.")
     n_start = _of("_run", "n_start", "Number of points at the start.")
-    X = _of("_run", "X", "Inputs measured so far (n, D), in the user's units.")
     y = _of("_run", "y", "Outputs measured so far (n,).")
     n_left = _of("_ledger", "n_left", "How many points can still be asked for; infinite for a box.")
     notes = _of("_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True)
     executor = _of("_current", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
 
     @property
-    def failures(self) -> np.ndarray:
-        """Inputs of the experiments that failed (k, D), in the order told, in the user's units."""
-        return self._ledger.matrix(self._ledger.failed)
+    def space(self) -> Space | None:
+        """The space of the inputs, if there is one."""
+        return self._ledger.space
+
+    @property
+    def X(self) -> Any:
+        """Inputs measured so far (n, D), in the user's units; a DataFrame if they are of a space."""
+        return self._shown(self._run.X)
+
+    @property
+    def failures(self) -> Any:
+        """Inputs of the experiments that failed (k, D), in the order told, as :attr:`X`."""
+        return self._shown(self._ledger.matrix(self._ledger.failed))
+
+    @property
+    def spent(self) -> float:
+        """The ``cost`` of all points told after the start, failures as well; without it their number."""
+        return self._price(self._ledger.matrix((*self._ledger.told, *self._ledger.failed)))
+
+    def _price(self, X: np.ndarray) -> float:
+        return float(len(X) if self._run.price is None else self._run.price.of(X).sum())
+
+    def _shown(self, X: np.ndarray) -> Any:
+        return X if self.space is None else self.space.decode(X)
 
     @property
     def asked_labels(self) -> np.ndarray:
@@ -323,12 +361,21 @@ class Learner(Summarized):
         self._current.searched()
         return cast("FollowedModels", self._run.subject)
 
-    def ask(self, n: int = 1, *, fixed: Mapping[Any, float] | None = None, progressbar: bool = True) -> Any:
+    def ask(
+        self,
+        n: int = 1,
+        *,
+        fixed: Mapping[Any, Any] | None = None,
+        same: Any = (),
+        progressbar: bool = True,
+    ) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
         ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
         question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
-        the others, of a pool only rows with these values are candidates.
+        the others, of a pool only rows with these values are candidates. ``same``, an input or a list of them, are
+        those that all ``n`` points share, such as the temperature of a plate: their values are those of the point that
+        is chosen first.
 
         Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
         ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.
@@ -346,13 +393,19 @@ class Learner(Summarized):
         ledger.check_left(n, fixed, self.repeat)
         if not isinstance(self._run.subject, FirstDesign):
             if isinstance(self.criterion, OptimumCriterion):
-                check_data(self.y)
+                check_data(self.y, next(iter(self.models.values())))
             self._current.before_asking(progressbar)
         choices: list[Choice] = []
+        shared = [same] if isinstance(same, str | int) else list(same)
+        ledger.check_names(shared, "same")
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
             for _ in range(n):
                 choices.append(self._choose(ledger.ask(*choices), rng))
+                if shared and len(choices) == 1:
+                    values = {**(fixed or {}), **self._ledger.values(choices[0], shared)}
+                    ledger = self._ledger.at(values)
+                    ledger.check_left(n, values, self.repeat)
         shown = self._ledger.candidates.show(choices)
         # Another thread may have told results meanwhile.
         self._current.run = replace(self._run, ledger=self._ledger.ask(*choices), generator=write_generator(rng))
@@ -397,10 +450,8 @@ class Learner(Summarized):
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
-        for model in self.models.values():
-            y_sd = model.read_known(y_sd, y_trials=y_trials, exposure=exposure)
-            y_trials = exposure = None
-        data, rows = read_results(X, y, y_sd, failed, x)
+        known = self._read_known(len(X), x, y_sd, y_trials=y_trials, exposure=exposure)
+        data, rows = read_results(X, y, known, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -413,10 +464,20 @@ class Learner(Summarized):
             warn_if(far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0))
             ledger.warn_if_near(X, positions, labels)
         if not self.repeat:
-            ledger.warn_if_repeated(X, told, positions, np.c_[self.X, self.y])
+            ledger.warn_if_repeated(X, told, positions, np.c_[self._run.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
         columns = list(x) if isinstance(x, Mapping) else columns
         self._current.become(self._run.tell(data, positions, columns))
+
+    def _read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
+        """What is known of n measurements at x besides y, which every model can have."""
+        first, *_ = [one.read_known(n, x, y_sd, **sizes) for one in self._readers]
+        return first
+
+    @property
+    def _readers(self) -> list[Any]:
+        """The models or, before there is one, what knows of their outcomes."""
+        return [*self.models.values()] or [self._run.subject]
 
     def correct(self, row: int | str, y: float) -> None:
         """Correct the output of a row of :attr:`X`, or of a label (text) told from a pool; NaN if it failed.
@@ -447,29 +508,45 @@ class Learner(Summarized):
         *,
         until: tuple[float, float] | float | None = None,
         save_to: str | os.PathLike | None = None,
+        budget: float | None = None,
+        y_trials: float | None = None,
+        exposure: float | None = None,
     ) -> None:
         """Ask and tell ``n`` times, or until :meth:`stop` says so: ``until`` is epsilon, or (epsilon, delta).
+
+        With a ``cost`` it also ends, and gives the question up, where :attr:`spent` would exceed the ``budget``.
 
         To look whether to stop takes about as long as to ask, and seconds where it is a close call.
 
         The oracle takes one point (1, D), a data frame if the pool is one, and returns its y, or NaN for an experiment
-        that failed; that counts as one of n. If it raises, all told is kept and the point stays pending. With
-        ``save_to``, a path, the run is saved after every answer: a killed run continues from the file with the same
-        questions.
+        that failed; that counts as one of n. ``y_trials`` or ``exposure``, a number, is what each y is of, as for
+        :meth:`tell`: with ``y_trials=12`` the oracle returns successes in 12 trials. If it raises, all told is kept and
+        the point stays pending. With ``save_to``, a path, the run is saved after every answer: a killed run continues
+        from the file with the same questions.
         """
         if not callable(oracle):
             raise TypeError(f"oracle must be a function of a point, which returns its y; got {type(oracle).__name__}")
         count("n", n, least=0)
+        if budget is not None and self._run.price is None:
+            raise ValueError("a budget needs to know the cost: Learner(..., cost=function of a table of points)")
         limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
+        sizes = {"y_trials": y_trials, "exposure": exposure}
+        # Before anything is measured. All outcomes can be zero.
+        known = self._read_known(1, None, None, **sizes)
+        for one in self._readers:
+            one.check_outcomes(np.zeros(1), known)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask(progressbar=False)
+                if budget is not None and self.spent + self._price(self._ledger.read(x, "x")[0]) > budget:
+                    self.forget(x)
+                    return
                 # The oracle may write into its argument.
-                self.tell(x, oracle(x.copy()))
+                self.tell(x, oracle(x.copy()), **sizes)
                 if save_to is not None:
                     self.save(save_to)
                 advance()
@@ -501,6 +578,8 @@ class Learner(Summarized):
         *,
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
+        space: Any = None,
+        cost: Callable[[Any], Any] | None = None,
         executor: Executor | None = None,
         allow_pickle: bool = False,
     ) -> Self:
@@ -512,8 +591,8 @@ class Learner(Summarized):
             The function of a run that began without data, which is needed until it has made the model. Otherwise the
             model, made as before, if the file cannot hold it: a model that no builder made, that was extended
             later, or with a mean function or priors other than names and numbers. It gets the data of the file.
-        criterion, pool
-            Your own criterion function or dask array, if the run had one.
+        criterion, pool, space, cost
+            Your own functions or dask array, if the run had them; its space, if a constraint was a function.
         allow_pickle : bool
             Load a model that ``save(path, model=True)`` pickled. A pickle can run any code: only from whom you trust.
 
@@ -525,7 +604,7 @@ class Learner(Summarized):
         """
         contents = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
-        learner._current = Current(from_contents(contents, model, criterion, pool, allow_pickle), executor)
+        learner._current = Current(from_contents(contents, model, criterion, pool, space, cost, allow_pickle), executor)
         learner.notes, learner._current.revisions = contents.document["notes"], {contents.revision}
         return learner
 
@@ -541,12 +620,12 @@ class Learner(Summarized):
         if self.learn == "model" and isinstance(self.fit, ModelAverage):
             return self.fit.probability.idxmax().item()
         best = self._best()
-        warn_if_far_above(self.fit, best.x, self.X, self.y, self.minimize)
+        warn_if_far_above(self.fit, best.x, self._run.X, self.y, self.minimize)
         return self._ledger.candidates.show([best])
 
     def _best(self) -> Choice:
         candidates, success = self._ledger.candidates, self._current.success()
-        return best_point(self.fit, candidates, self.X, success, self.minimize, self.learn)
+        return best_point(self.fit, candidates, self._run.X, success, self.minimize, self.learn)
 
     def success_probability(self, X: Any) -> np.ndarray:
         """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,15 +13,10 @@ import xarray as xr
 
 from pymc_active.learner.candidates import Box, Candidates, Choice
 from pymc_active.models.advice import far_outside
+from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.numbers import coordinate
-from pymc_active.support.tables import (
-    name_of_input,
-    read_error_bars,
-    read_inputs,
-    read_numbers,
-    read_outputs,
-)
+from pymc_active.support.tables import name_of_input, read_inputs, read_numbers, read_outputs
 from pymc_active.support.user_warnings import RunWarning, warn_if, warn_user
 
 # Points are close to each other if they differ by less, in every input and as a part of its range, as settings do that
@@ -70,9 +65,9 @@ class Ledger:
             return self
         if not isinstance(fixed, Mapping):
             raise TypeError(f"fixed must be a dict of inputs and their values; got {type(fixed).__name__}")
-        if unknown := [name for name in fixed if name not in self.inputs]:
-            known = ", ".join(map(str, self.inputs))
-            raise ValueError(f"fixed has {name_of_input(unknown[0])}, which is none of the inputs {known}")
+        self.check_names(fixed, "fixed")
+        if (space := self.space) is not None:
+            return self._with_fixed(space.fixed(fixed))
         values = {self.inputs.index(name): read_numbers(value, "fixed") for name, value in fixed.items()}
         for (k, value), name in zip(values.items(), map(name_of_input, fixed), strict=True):
             if value.shape != () or not np.isfinite(value):
@@ -81,8 +76,29 @@ class Ledger:
                 low, high = (end[k] for end in self.candidates.limits)
                 if not low <= value <= high:
                     raise ValueError(f"fixed has {name} = {value:g}, outside the bounds from {low:g} to {high:g}")
+        return self._with_fixed({k: float(value) for k, value in values.items()})
+
+    @property
+    def space(self) -> Space | None:
+        """The space of the inputs, if there is one."""
+        return getattr(self.inputs, "space", None)
+
+    def check_names(self, names: Iterable, what: str) -> None:
+        """Raise a ValueError for names, or numbers of columns, of which one is no input."""
+        inputs = self.inputs if self.space is None else self.space.names
+        if unknown := [name for name in names if name not in inputs]:
+            known = ", ".join(map(str, inputs))
+            raise ValueError(f"{what} has {name_of_input(unknown[0])}, which is none of the inputs {known}")
+
+    def values(self, choice: Choice, names: Iterable) -> dict[Any, Any]:
+        """Values of some inputs of a choice."""
+        if self.space is not None:
+            return {name: self.space.decode(choice.x[None])[name].iloc[0] for name in names}
+        return {name: choice.x[self.inputs.index(name)] for name in names}
+
+    def _with_fixed(self, values: Mapping[int, float]) -> Self:
         candidates = copy(self.candidates)
-        candidates.fixed = {k: float(value) for k, value in values.items()}
+        candidates.fixed = values
         return replace(self, candidates=candidates)
 
     def check_left(self, n: int, fixed: Mapping | None, repeat: bool) -> None:
@@ -232,7 +248,7 @@ class Ledger:
         """Add pending points that were not asked for."""
         X, _ = self.read(x, "x")
         rows = self.candidates.find(X, (*self.tried, *self.pending))
-        if -1 in rows and not isinstance(self.candidates, Box):
+        if -1 in rows and len(self.candidates):
             raise ValueError(f"row {rows.index(-1)} of x is not in the pool, so it cannot be pending: tell its result")
         if isinstance(self.candidates, Box):
             low, high = self.candidates.limits
@@ -265,7 +281,7 @@ def _without(choices: tuple[Choice, ...], positions: Sequence[int | None]) -> tu
     return tuple(choice for i, choice in enumerate(choices) if i not in positions)
 
 
-def read_results(X: np.ndarray, y: Any, y_sd: Any, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
+def read_results(X: np.ndarray, y: Any, known: np.ndarray | None, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
     """Measurements at X (n, D), given as x, whose y is NaN where one failed, and which rows (n,) are results.
 
     A row without a number is a failure if ``failed``, a bool or n of them, says so, by default if it is the only row.
@@ -292,4 +308,4 @@ def read_results(X: np.ndarray, y: Any, y_sd: Any, failed: Any, x: Any) -> tuple
             "these experiments failed, failed=False if not",
             RunWarning,
         )
-    return Data(X, values, read_error_bars(y_sd, n, x)), is_result
+    return Data(X, values, known), is_result

@@ -16,7 +16,7 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.optimum_of_process import find_maxima
 from pymc_active.learner.success import Success
-from pymc_active.learner.working_region import maxima_where_it_works, rows_that_work
+from pymc_active.learner.working_region import maxima_in_space, maxima_where_it_works, rows_that_work
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import as_ensemble, is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
@@ -26,7 +26,7 @@ from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_numbers
+from pymc_active.support.tables import read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
 
 _HYPERPARAMETERS, _FEATURES = 64, 1000
@@ -67,7 +67,9 @@ class Optimum(Summarized):
 
     def _summary(self) -> Summary:
         what, places = "minimum" if self.minimize else "maximum", self.samples.x.to_numpy()
-        pool = self.domain.pool
+        pool, space = self.domain.pool, self.fit.gpm.space
+        if space is not None and space.has_labels:
+            return self._summary_in_space(what, space.decode(space.snap(places)))
         widths = self.domain.high - self.domain.low if pool is None else np.ptp(pool, axis=0)
         # A row of a pool is shown as the user wrote it.
         of_recommended = widths if pool is None else np.zeros(len(widths))
@@ -79,22 +81,42 @@ class Optimum(Summarized):
             },
             index=self.samples.input.to_numpy().astype(str),
         )
+        is_listed = pool is not None and self.domain.space is None
         facts = {
-            "recommended row": self.x.index[0] if pool is not None and isinstance(self.x, pd.DataFrame) else None,
-            f"probable rows of the {what}": None if pool is None else self._probable_rows(),
+            "recommended row": self.x.index[0] if is_listed and isinstance(self.x, pd.DataFrame) else None,
+            f"probable rows of the {what}": self._probable_rows() if is_listed else None,
+            **self._facts(),
+        }
+        return Summary(f"Optimum: the {what} of f", facts, [table] if not is_listed or len(widths) <= _SHOWN else [])
+
+    def _summary_in_space(self, what: str, places: pd.DataFrame) -> Summary:
+        """A row for each input: of labels how often each is the place."""
+        rows = {}
+        for name, column in places.items():
+            best = self.x[name].iloc[0]
+            if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+                rows[name] = coordinate(best, 0.0), f"{column.median():.4g} ± {column.std():.2g}"
+            else:
+                shares = column.value_counts(normalize=True)[:3]
+                rows[name] = str(best), ", ".join(f"{label} {share:.0%}" for label, share in shares.items())
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=["recommended", f"place of the {what}"])
+        return Summary(f"Optimum: the {what} of f", self._facts(), [table])
+
+    def _facts(self) -> dict[str, Any]:
+        is_listed = self.domain.is_pool and self.domain.space is None
+        return {
             "f there": f"{plus_minus(self.f_mean, self.f_sd, digits=2)} (sd)",
-            f"expected regret, to the best {'candidate' if self.domain.is_pool else 'anywhere'}": plus_minus(
+            f"expected regret, to the best {'candidate' if is_listed else 'anywhere'}": plus_minus(
                 self.regret, self.regret_error
             ),
             "from": f"{len(self.fit.y)} points, {self.samples.sizes['path']} sample paths",
         }
-        return Summary(f"Optimum: the {what} of f", facts, [table] if pool is None or len(widths) <= _SHOWN else [])
 
     def row_probabilities(self) -> np.ndarray:
         """Of a pool of m candidates: the probability of each to be the maximum (or minimum), (m,)."""
         pool = self.domain.pool
-        if pool is None:
-            raise ValueError("a box has no rows: samples.x are places of its maximum")
+        if pool is None or self.domain.space is not None:
+            raise ValueError("a box or a space has no rows: samples.x are places of its maximum")
         # Places went through the kernel's units, and may differ in the last digits; equal rows count as the first.
         scale = np.where(np.ptp(pool, axis=0) > 0, np.ptp(pool, axis=0), 1.0)
         places, counts = np.unique(self.samples.x.to_numpy(), axis=0, return_counts=True)
@@ -108,7 +130,7 @@ class Optimum(Summarized):
 
     def probability_within(self, radius: Any) -> float:
         """Probability that the maximum is within ``radius`` of ``x`` in each input; one radius or one per input."""
-        away = np.abs(self.samples.x.to_numpy() - np.asarray(self.x, float))
+        away = np.abs(self.samples.x.to_numpy() - read_inputs(self.x, "x", inputs=self.fit.gpm.inputs))
         return float((away <= np.asarray(radius, float)).all(1).mean())
 
 
@@ -208,6 +230,8 @@ def _optima(
     if success is not None and domain.is_pool:
         domain = rows_that_work(domain, success, x)
     optima = sample_optima(gps, domain, n_optima, _FEATURES, rng, advance)
+    if domain.space is not None:
+        return maxima_in_space(optima, domain.space, success, x, rng)
     if success is None or domain.is_pool:
         return optima
     return maxima_where_it_works(optima, domain, success, x, rng)

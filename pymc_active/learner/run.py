@@ -21,6 +21,8 @@ from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, has_processes, read_processes, read_subject
+from pymc_active.learner.price import Price
+from pymc_active.learner.space_candidates import SpaceCandidates
 from pymc_active.learner.verification import Verification
 from pymc_active.models.advice import apart, code_for_missing_values, dependent_inputs
 from pymc_active.models.gpmodel import GPModel
@@ -29,6 +31,7 @@ from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.process.fitting import METHODS as PROCESS_METHODS
 from pymc_active.process.process import Process
+from pymc_active.spaces.space import read_space
 from pymc_active.support.arguments import check_flags
 from pymc_active.support.data import Data
 from pymc_active.support.tables import name_of_input
@@ -59,12 +62,12 @@ _WIDEST, _WIDER = 12.0, 5.0
 class Run:
     """A run between two calls of its learner; told and corrected, it is another one. A file holds this value.
 
-    ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own.
-    ``subject`` is what to follow: the models with their last fits, or the design before there is one. ``data`` are
-    those told so far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps`` are the
-    numbers of points at which fits are still to be made: one for each time that results were told, in order, so
-    that it does not matter when somebody looks at a fit. ``fit`` is the fit to all data, and ``verified`` this or
-    the longer run that is better, each None until it is made.
+    ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own. ``subject``
+    is what to follow: the models with their last fits, or the design before there is one. ``data`` are those told so
+    far, rows of the ledger. ``generator`` is the state of the generator of choices. ``steps`` are the numbers of points
+    at which fits are still to be made: one for each time that results were told, in order, so that it does not matter
+    when somebody looks at a fit. ``price`` is what measurements cost. ``fit`` is the fit to all data, and ``verified``
+    this or the longer run that is better, each None until it is made.
     """
 
     learn: str
@@ -79,6 +82,7 @@ class Run:
     verification: Verification
     data: Data
     generator: Mapping[str, Any]
+    price: Price | None = None
     fit: Fit | ModelAverage | None = None
     verified: Fit | ModelAverage | None = None
     steps: tuple[int, ...] = ()
@@ -167,7 +171,8 @@ class Run:
 
 def new_run(
     gpm: Any, learn: str, criterion, pool, bounds, repeat, minimize, prior, inference, verify, random_seed,
-    X_target=None, observed=None, targets=None,
+    X_target=None, observed=None, targets=None, likelihood="normal", space=None,
+    cost=None,
 ) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
     gpm = read_processes(gpm, observed)
@@ -184,30 +189,48 @@ def new_run(
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None
     if gpm is not None and not callable(gpm):
+        if likelihood != "normal":
+            raise ValueError("likelihood= is for Learner(None, ...): a model with data has its own")
         subject = read_subject(gpm, learn, prior, inference)
     elif prior is not None:
         raise ValueError("prior is for models with data")
-    if (pool is None) == (bounds is None):
-        raise ValueError("a learner chooses from a pool or a box: pass either pool=X_pool or bounds=[(low, high), ...]")
+    first = None if subject is None else next(iter(subject.models.values()))
+    if space is None and pool is None and bounds is None and first is not None:
+        space = first.space
+    if space is None and first is None and _has_labels(pool):
+        space = pool
+    if ((pool is None) and (space is None)) == (bounds is None):
+        raise ValueError(
+            "a learner chooses from a pool, a box, or a space: pass either pool=X_pool, bounds=[(low, high), ...], or "
+            "space=pma.Space({...})"
+        )
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:
         random_seed = int(random_seed)
     else:
         # NumPy raises for an invalid seed.
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
-    if subject is not None:
-        first = next(iter(subject.models.values()))
+    if space is not None:
+        space = read_space(space)
+        if first is not None and (first.space is None or list(first.inputs) != list(space.inputs)):
+            raise ValueError("the model must have the same space: pass it to the builder, ard_gp(X, y, space=space)")
+    if bounds is not None and first is not None and first.space is not None:
+        raise ValueError("the model has a space, which is more than a box: pass space= in place of bounds=")
+    if first is not None:
         pool, X_target = (None if table is None else first.read_pool(table) for table in (pool, X_target))
-    inputs = inputs_of(pool, bounds) if subject is None else first.inputs
+    inputs = space.inputs if space is not None else inputs_of(pool, bounds) if first is None else first.inputs
     if isinstance(pool, pd.DataFrame) and inputs == list(range(len(inputs))):
         # Of a model of arrays: columns that are told later are taken by the names of the candidates.
         inputs = inputs_of(pool, None) if pool.shape[1] == len(inputs) else inputs
     candidates: Candidates
-    if pool is None:
+    if pool is None and space is not None:
+        listed = space.listed is not None
+        candidates = Pool(space.points(), inputs, repeat) if listed else SpaceCandidates(space, repeat)
+    elif pool is None:
         candidates = Box(bounds, inputs, repeat)
     else:
         candidates = LazyPool(pool, len(inputs), repeat) if is_lazy(pool) else Pool(pool, inputs, repeat)
     if subject is None:
-        subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed)
+        subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed, likelihood)
     for model in subject.models.values():
         if model.levels and isinstance(candidates, Box):
             raise ValueError(
@@ -223,7 +246,8 @@ def new_run(
     if isinstance(candidates, Pool):
         warn_if(code_for_missing_values(candidates.X, inputs, "the pool"))
     if criterion is None:
-        has_outcomes = any(getattr(model, "likelihood", None) is not None for model in subject.models.values())
+        followed = [*subject.models.values(), subject]
+        has_outcomes = any(getattr(one, "likelihood", None) is not None for one in followed)
         criterion = (GOALS_OF_OUTCOMES if has_outcomes else goals)[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:
@@ -258,8 +282,15 @@ def new_run(
         verification=verification,
         data=data,
         generator=np.random.default_rng(random_seed).bit_generator.state,
+        price=None if cost is None else Price(cost, inputs, candidates.places(_PLACES)),
         steps=(len(data.y),) if len(data.y) else (),
     )
+
+
+def _has_labels(pool: Any) -> bool:
+    """Whether a table has columns of text, categories or bools."""
+    kinds = pool.dtypes if isinstance(pool, pd.DataFrame) else ()
+    return any(not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_bool_dtype(kind) for kind in kinds)
 
 
 def _check_candidates(process: Process, candidates: Candidates) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
+import pandas as pd
 import pymc as pm
 import xarray as xr
 
@@ -28,9 +29,10 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.model import Model
 from pymc_active.particles.stored import particles_from_dataset
 from pymc_active.process.process import Process
+from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.data import Data
 from pymc_active.support.files import Contents, read_generator
-from pymc_active.support.labels import read_label, read_table, write_label, write_table
+from pymc_active.support.labels import read_index, read_label, read_table, write_index, write_label, write_table
 from pymc_active.support.user_warnings import ActiveWarning, DoubtfulFitWarning, ignoring
 
 KIND = "pymc_active.active.Learner"
@@ -101,6 +103,8 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
         "verify": run.verification.every,
         "generator": dict(run.generator),
         "table": table,
+        "has_cost": run.price is not None,
+        "space": None if ledger.space is None else ledger.space.to_json(),
         "models": models,
         "is_fitted": run.fit is not None,
         "pickled": _pickled(members, models) if with_models else None,
@@ -120,6 +124,8 @@ def from_contents(
     model: GPModel | Mapping[Any, GPModel] | Sequence[GPModel] | MakeModel | None,
     criterion: str | AnyCriterion | None,
     pool: Any,
+    space: Any = None,
+    cost: Any = None,
     allow_pickle: bool = False,
 ) -> Run:
     """The run in a file; arguments and errors as for :meth:`Learner.load`."""
@@ -131,12 +137,12 @@ def from_contents(
             )
         model = cloudpickle.loads(b64decode(pickled)) or None
     try:
-        return _from_contents(contents, model, criterion, pool)
+        return _from_contents(contents, model, criterion, pool, space, cost)
     except _DAMAGE as error:
         raise ValueError(f"the file is damaged: {error!r}") from error
 
 
-def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) -> Run:
+def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, space: Any, cost: Any) -> Run:
     groups, document, _ = contents
     constant = groups["constant_data"]
     X, *y_sd = (np.array(constant[name].to_numpy(), float) for name in ("X", "y_sd") if name in constant)
@@ -157,7 +163,10 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
         own = spanned({k: Process(one, outcomes[k]) if isinstance(one, pm.Model) else one for k, one in own.items()})
         models = _models(document["models"], own, data)
         gpm = models if memory["is_several"] else models[ONLY]
-    pool, bounds = _candidates(groups, document["table"], pool)
+    space = _space(document.get("space"), space)
+    if document.get("has_cost") and cost is None:
+        raise ValueError("a file cannot hold the function that says what measurements cost: pass it as cost=")
+    pool, bounds = _candidates(groups, document["table"], pool, space)
     # The saved run warned already.
     with ignoring(ActiveWarning):
         run = new_run(
@@ -172,6 +181,9 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any) ->
             inference=memory["inference"],
             verify=document["verify"],
             random_seed=int(document["random_seed"]),
+            space=space,
+            cost=cost,
+            likelihood=memory.get("likelihood", "normal"),
         )
     start, told, failed, pending = (_choices(groups[name]) for name in ("start", "design", "failures", "pending"))
     subject, ledger = run.subject, replace(run.ledger, start=start, told=told, failed=failed, pending=pending)
@@ -325,7 +337,9 @@ def _recipe(gpm: Model) -> dict[str, Any]:
         return {"shapes": _shapes(gpm), "outcome": gpm.name, "recipe": None, "reason": str(error)}
 
 
-def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any) -> tuple[Any, Any]:
+def _candidates(
+    groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, given: Any, space: Space | None
+) -> tuple[Any, Any]:
     """Pool and bounds of a learner, one of them None."""
     if "lazy_pool" in groups:
         n_rows, width = int(groups["lazy_pool"].attrs["n_rows"]), groups["constant_data"]["X"].shape[1]
@@ -338,6 +352,8 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
         return given, None
     if given is not None:
         raise ValueError("pool= is for learners of a dask array; this file holds its candidates")
+    if "pool" not in groups and "box" not in groups:
+        return None, None
     if "box" in groups:
         box = groups["box"]
         pairs = list(zip(*(box[name].to_numpy().tolist() for name in ("low", "high")), strict=True))
@@ -345,7 +361,28 @@ def _candidates(groups: Mapping[str, xr.Dataset], table: dict[str, Any] | None, 
             return None, dict(zip(box["input"].to_numpy().tolist(), pairs, strict=True))
         return None, pairs
     X = groups["pool"]["X"].to_numpy()
+    if table is not None and space is not None and table["columns"] != write_index(pd.Index(space.inputs)):
+        frame = space.decode(X).set_axis(read_index(table["index"]))
+        numbers = {
+            name: kind for name, kind in zip(frame, table["dtypes"], strict=True) if frame[name].dtype.kind in "if"
+        }
+        return frame.astype(numbers), None
     return X if table is None else read_table(table, X), None
+
+
+def _space(saved: dict[str, Any] | None, given: Any) -> Space | None:
+    """The space of a run, which the user passes if its constraints have functions."""
+    if saved is None:
+        if given is not None:
+            raise ValueError("space= is for runs of a space; this file has none")
+        return None
+    if given is not None:
+        if read_space(given).to_json() != saved:
+            raise ValueError("space differs from that of the file in its inputs or constraints: make it as before")
+        return read_space(given)
+    if n := saved["n_functions"]:
+        raise ValueError(f"a file cannot hold the {n} function(s) among the constraints: pass the space as space=")
+    return Space.from_json(saved)
 
 
 def _check_rows(group: xr.Dataset, candidates: LazyPool) -> None:
@@ -361,7 +398,7 @@ def _choices(group: xr.Dataset) -> tuple[Choice, ...]:
 def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
     memory: dict[str, Any] = {"is_several": subject.are_several, "inference": subject.inference}
     if isinstance(subject, FirstDesign):
-        return memory | {"has_function": subject.function is not None}
+        return memory | {"has_function": subject.function is not None, "likelihood": subject.likelihood_name}
     prior = None if subject.prior is None else [[write_label(k), float(w)] for k, w in subject.prior.items()]
     history = [
         [n, [write_label(label) for label in p.model.to_numpy()], p.to_numpy().tolist()]

@@ -11,6 +11,7 @@ from pymc_active.particles.particle_fit import FEWEST
 from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.factor import LOG_2PI
 from pymc_active.predictions.mixtures import Mixture, mixture, mixture_gradients
+from pymc_active.spaces.space import Space
 
 # Most experiments fail for a reason, so that the boundary is sharper than under the usual prior: Normal(mean, sd).
 _LOG_OUTPUTSCALE = 2.0, 1.0
@@ -29,14 +30,18 @@ class Success:
     ``low`` and ``high`` (D,) to [-1, 1].
     """
 
-    def __init__(self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int):
+    def __init__(
+        self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int,
+        space: Space | None = None,
+    ):  # fmt: skip
         self._points, half = (X.tobytes(), failed.tobytes()), (high - low) / 2
         self.worked, self._failed = X[~failed], X[failed]
         scale = (low + high) / 2, np.where(half > 0, half, 1.0)
         priors = {"log_outputscale": pm.Normal.dist(*_LOG_OUTPUTSCALE)}
         if len(low) > _MOST_INPUTS:
             priors["log_lengthscale"] = 0.5 * np.log(len(low))
-        gpm = ard_gp(X, ~failed, likelihood="bernoulli", mean="constant", priors=priors, x_scale=scale)
+        where = {"x_scale": scale} if space is None else {"space": space}
+        gpm = ard_gp(X, ~failed, likelihood="bernoulli", mean="constant", priors=priors, **where)
         # It weighs a criterion, and its values are probabilities however doubtful it is.
         n_particles = _MANY if len(X) <= _UP_TO else FEWEST
         self._ensemble = run_smc(gpm, n_particles, np.random.default_rng(random_seed)).ensemble

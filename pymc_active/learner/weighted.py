@@ -1,4 +1,4 @@
-"""Criteria weighed by the probability that an experiment gives a result at all."""
+"""Criteria weighed by the probability that an experiment gives a result at all, or divided by its price."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import override
 import numpy as np
 
 from pymc_active.criteria.base import Scorer
+from pymc_active.learner.price import Price
 from pymc_active.learner.success import Success
 
 # Criteria without a natural zero.
@@ -29,7 +30,7 @@ type Rule = Callable[[np.ndarray, np.ndarray], _Weighed]
 class WeightedScorer(Scorer):
     """A scorer whose scores a rule combines with the probability of success."""
 
-    def __init__(self, scorer: Scorer, success: Success, rule: Rule):
+    def __init__(self, scorer: Scorer, success: Success | Price, rule: Rule):
         self.scorer, self.success, self.rule = scorer, success, rule
         self.ensemble, self.units, self.diagnostics = scorer.ensemble, scorer.units, scorer.diagnostics
 
@@ -43,7 +44,9 @@ class WeightedScorer(Scorer):
         if found is None:
             return None
         score, slope = found
-        log, log_slope = self.success.gradient(X)
+        if (of_success := self.success.gradient(X)) is None:
+            return None
+        log, log_slope = of_success
         value, in_score, in_log = self.rule(score, log)
         return value, in_score[:, None] * slope + in_log[:, None] * log_slope
 
@@ -58,12 +61,12 @@ class WeightedScorer(Scorer):
         return self.scorer.seeds
 
 
-def expected(scorer: Scorer, name: str, success: Success) -> WeightedScorer:
+def expected(scorer: Scorer, name: str, success: Success | Price) -> WeightedScorer:
     """The criterion of this name times P(success): what a measurement is worth if a failure is worth nothing.
 
     The logarithm of a worth gains log P instead. Levels without a natural zero (upper confidence bound, Thompson's
     path, a committee's entropy) count by how far they exceed the best level of a measured point. A score below zero is
-    divided by P, so that it never gains from a likely failure.
+    divided by P, so that it never gains from a likely failure. In place of P(success) there may be 1 / price.
     """
     if scorer.units.startswith("log of"):
         return WeightedScorer(scorer, success, _log)

@@ -11,6 +11,7 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.learner.success import Success
 from pymc_active.paths import Paths
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.spaces.space import Space
 
 # Points of a box that are tried on all paths; then so many near each path's best, at these distances in box sides.
 _SCREEN, _NEAR, _STEPS = 2048, 128, (0.1, 0.03, 0.01, 0.003)
@@ -47,6 +48,22 @@ def maxima_where_it_works(
                 near = np.clip(near, low, high)
                 near = np.concatenate([places[which], near[success.is_likely(near)]])
                 places[which], values[which] = _highest(gp, paths, which, near)
+        moved.append(OptimizedPaths(gp, paths, maxima._replace(X=gp.x_map(places), values=values)))
+    return moved
+
+
+def maxima_in_space(
+    optima: Sequence[OptimizedPaths], space: Space, success: Success | None, x: np.ndarray, rng: np.random.Generator
+) -> list[OptimizedPaths]:
+    """The same paths, with maxima moved from points that stand for a space to higher ones beside them, or x (D,)."""
+    moved = []
+    for gp, paths, maxima in optima:
+        places, every = space.snap(gp.to_user(maxima.X)), np.arange(len(maxima.X))
+        for step in _STEPS:
+            near = space.near(np.repeat(places, _NEAR, axis=0), step, rng, {})
+            if success is not None:
+                near = near[success.is_likely(near)]
+            places, values = _highest(gp, paths, every, np.concatenate([places, x[None], near]))
         moved.append(OptimizedPaths(gp, paths, maxima._replace(X=gp.x_map(places), values=values)))
     return moved
 

@@ -26,11 +26,11 @@ class Binomial(LogConcave):
     @override
     def read(self, y, size):
         super().read(y, size)
-        if size is None or (np.asarray(y) > size).any():
-            raise ValueError(
-                "y_trials must be the number of trials of each row, no smaller than its successes y, as in "
-                "tell(x, y, y_trials=12)"
-            )
+        if size is None:
+            raise ValueError("y_trials must say how many trials each row has, as in y_trials=12 beside x and y")
+        if (wrong := np.asarray(y) > size).any():
+            y, size = np.asarray(y)[wrong][0], np.asarray(size)[wrong][0]
+            raise ValueError(f"y_trials must not be smaller than the successes y; got {y:g} of {size:g}")
 
     @override
     def terms(self, f, y, size, phi):

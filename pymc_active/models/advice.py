@@ -44,6 +44,8 @@ _EMPTY = 1e-3
 _DECADES, _LOW = 3.0, 0.1
 # Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
 _FEWEST_CUT, _SHARE_CUT = 5, 0.2
+# As many zeros and ones, and nothing else, are hardly measured.
+_FEWEST_LABELS = 4
 # Share of outputs at different inputs that differ, with which equal ones are no matter of rounding.
 _DIFFERENT = 0.9
 # Fewer points show no season anyway; so many cycles are not looked at; so many points show whether they are a lattice.
@@ -101,23 +103,25 @@ def _hardly_filled(model: GPModel) -> str | None:
 
 def _outputs(model: GPModel) -> str | None:
     """Equal outputs, or many at one end that are no penalties, while no other value is as frequent."""
+    y, n = model.y, len(model.y)
+    values, counts = np.unique(y, return_counts=True)
+    remedy = "give the builder, or Learner(None, ...), likelihood='bernoulli'"
+    # Error bars are of measurements.
+    if values.tolist() == [0, 1] and n >= _FEWEST_LABELS and not model.data.errors.any():
+        return (
+            f"all {n} values of y are 0 or 1. If these stand for no and yes, a model of continuous outputs is the "
+            f"wrong one: {remedy}"
+        )
     # Of a model without bounds the user has stated the scale of y.
     if model.box is None:
         return None
-    y, n = model.y, len(model.y)
-    values, counts = np.unique(y, return_counts=True)
     if n > 1 and len(values) == 1:
         return (
             f"all {n} values of y are {y[0]:g}, which does not tell how much y varies: until one differs, predictions "
             "are of no use. Is it a limit of detection? Else measure where y differs, or pass y_scale=(level, scale)"
-        )
+        ) + (f". If it stands for {'yes' if y[0] else 'no'}, {remedy}" if y[0] in (0, 1) else "")
     if n < 2 or len(penalties(y)):
         return None
-    if values.tolist() == [0, 1] and n >= _FEWEST_CUT:
-        return (
-            f"all {n} values of y are 0 or 1. If these stand for no and yes, a model of continuous outputs is the "
-            "wrong one: give the model likelihood='bernoulli'"
-        )
     for end, what in ((-1, "largest"), (0, "smallest")):
         others = np.delete(counts, end)
         if counts[end] >= max(_FEWEST_CUT, _SHARE_CUT * n) and counts[end] >= 3 * others.max(initial=1):

@@ -23,17 +23,11 @@ from pymc_active.models.recipe import write_prior, write_scale
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import RenewedPrior, scale_of_few
+from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
 from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, renewed_scale
-from pymc_active.support.tables import (
-    Bounds,
-    input_labels,
-    read_bounds,
-    read_error_bars,
-    read_inputs,
-    read_outputs,
-)
+from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs
 
 MEANS = ("constant", "linear", "zero")
 # Parameters of the mean.
@@ -51,26 +45,35 @@ class Blueprint(GPModel):
     # Mean and sd of the default prior of log_noise, and the x_scale for which the default priors are stated.
     noise_prior: tuple[float, float] = (np.log(0.1), 1.0)
     scaled_inputs = "box"
+    # Whether the kernel knows labels in place of numbers.
+    takes_labels = False
     # Sd of the default prior of a slope of the mean.
     slope_sd = 1.0
 
     def __init__(
         self, X: Any, y: Any, *, mean: Any, priors: Any, x_scale: Scale, y_scale: Scale, bounds: Bounds | None = None,
-        y_sd: Any = None, likelihood: str = "normal", y_trials: Any = None, exposure: Any = None,
+        y_sd: Any = None, likelihood: str = "normal", y_trials: Any = None, exposure: Any = None, space: Any = None,
     ):  # fmt: skip
-        self.likelihood, y_sd = read_likelihood(likelihood, {"y_trials": y_trials, "exposure": exposure}, y_sd)
+        self.space = None if space is None else self._read_space(space, bounds)
+        points = read_inputs(X, inputs=None if self.space is None else self.space.inputs)
+        sizes = {"y_trials": y_trials, "exposure": exposure}
+        self.likelihood, known = read_likelihood(likelihood, sizes, y_sd, len(points), X)
         # Copies, because the user's arrays may change before the PyMC model is made.
-        points = read_inputs(X)
-        self._data = Data(points, read_outputs(y, len(points), X), read_error_bars(y_sd, len(points), X)).copy()
+        self._data = Data(points, read_outputs(y, len(points), X), known).copy()
         self.check_outcomes(*self._data[1:])
-        self.inputs = input_labels(X, points.shape[1], bounds)
+        self.inputs = input_labels(X, points.shape[1], bounds) if self.space is None else self.space.inputs
         self.label = _label_of(y, self.inputs, *self._data[:2])
         if bounds is not None:
             self.box = read_bounds(bounds, points.shape[1], self.inputs)
             x_scale = self._within(*self.box) if x_scale is None else x_scale
+        elif self.space is not None:
+            self.box = self.space.limits
+            default = self.space.scale if self.space.has_labels else self._within(*self.box)
+            x_scale = default if x_scale is None else x_scale
+        if self.box is not None:
             y_scale = self._default_scale() if y_scale is None else y_scale
         if mean is None:
-            mean = "zero" if bounds is None else "constant"
+            mean = "zero" if self.box is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
         self.y_map = fit_scale(y_scale, self._data[1], "y_scale")
         priors = _with_known_noise(priors, float(self.y_map.scale))
@@ -110,6 +113,14 @@ class Blueprint(GPModel):
             return self.__dict__ | {"_latent": None}
         return self.__dict__ | {"_data": self.data.copy(), "_made": None}
 
+    def _read_space(self, space: Any, bounds: Any) -> Space:
+        if bounds is not None:
+            raise ValueError("a space has bounds of its own: pass either bounds or space")
+        found = read_space(space)
+        if found.has_labels and not self.takes_labels:
+            raise ValueError(f"{self.builder} takes a space of numbers only: ard_gp has kernels for labels")
+        return found
+
     def _default_scale(self) -> Affine | None:
         """The scale of the latent function, or of y, where it is not given."""
         if self.likelihood is None:
@@ -136,8 +147,8 @@ class Blueprint(GPModel):
         key = "y_sd" if self.likelihood is None else self.likelihood.size_name
         return {"likelihood": name} | ({} if known is None or key is None else {key: known})
 
-    def read_known(self, y_sd=None, **sizes):
-        return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd)[1]
+    def read_known(self, n, X=None, y_sd=None, **sizes):
+        return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd, n, X)[1]
 
     def check_outcomes(self, y, y_sd=None):
         if self.likelihood is not None:
@@ -386,6 +397,7 @@ class Blueprint(GPModel):
             "is_renewed": self.y_map.is_renewed,
             "likelihood": "normal" if self.likelihood is None else self.likelihood.name,
             "box": None if self.box is None else [end.tolist() for end in self.box],
+            "space": None if self.space is None else self.space.to_json(),
         }
 
     def _add_mean_parameters(self) -> None:

@@ -21,6 +21,7 @@ from pymc_active.models.parameters import Priors
 from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.latent import LatentEmbeddingPosterior, LatentKernelPosterior
+from pymc_active.spaces.variables import Group
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
@@ -37,6 +38,7 @@ def ard_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
     bounds: Bounds | None = None,
+    space: Any = None,
     y_sd: Any = None,
     likelihood: str = "normal",
     y_trials: Any = None,
@@ -79,6 +81,9 @@ def ard_gp(
         a variance of about 1 / (n - 1), which is added to those of the log scales. If one of the priors that depend on
         y is not normal, y is standardised by the first data only; a number stays on the scale of these. ``x_scale``,
         ``y_scale`` and ``priors`` take precedence.
+    space : Space, dict or DataFrame, optional
+        In place of ``bounds``, for inputs that are not all numbers between two ends: a :class:`Space`, what it is made
+        of, or a table of all candidates. X is then a table. The labels of an input share a lengthscale, named after it.
     y_sd : float or array_like of shape (n,), optional
         Known standard deviations of the measurements, error bars in units of y; 0 where none is known. The learned
         noise comes on top: variances add. New measurements are predicted with the learned noise only. Where the error
@@ -88,9 +93,8 @@ def ard_gp(
         ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and only
         the first has a ``log_noise``:
 
-        * ``"student_t"``: f + noise t, for heavy tails and outliers; t has 2 + ``nu_above_2`` degrees of freedom, so
-          that there is a variance; ``log_nu_above_2``: Normal(log 5, 1). With ``bounds`` y is scaled by the median and
-          1.48 times the median distance from it of the first data, for good
+        * ``"student_t"``: f + noise t, for outliers; t has 2 + ``nu_above_2`` degrees of freedom and so a variance;
+          ``log_nu_above_2``: Normal(log 5, 1). With ``bounds`` the first y's median and median deviation scale y
         * ``"bernoulli"``: y is 0 or 1, of probability Φ(f), a probit
         * ``"binomial"``: y successes in ``y_trials``, each of probability Φ(f)
         * ``"poisson"``: counts of mean ``exposure`` exp(f); with ``bounds`` f is about the log of the mean rate
@@ -116,8 +120,8 @@ def ard_gp(
     >>> pma.ard_gp(X, np.sin(X[:, 0])).labels
     ['log_lengthscale[0]', 'log_lengthscale[1]', 'log_outputscale', 'log_noise']
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    outcomes = {"likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "space": space}
+    outcomes = {"y_sd": y_sd, "likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
     return ArdGP(X, y, kernel, **common, **outcomes)
 
 
@@ -146,6 +150,7 @@ class ArdGP(OneKernelGP):
     """One lengthscale for each input."""
 
     builder = "ard_gp"
+    takes_labels = True
 
     @property
     def description(self):
@@ -156,16 +161,40 @@ class ArdGP(OneKernelGP):
         return {"kernel": self.profile}
 
     def _add_kernel_parameters(self):
-        self.parameters.add("log_lengthscale", 0.5 * np.log(self.n_inputs), 1.0, "input")
-        self.parameters.add_exponential("lengthscale", "log_lengthscale", self.x_map.scale)
+        dim, unit = "input", self.x_map.scale
+        if self._is_grouped:
+            dim, unit = "group", np.array([group.unit for group in self._groups])
+            self.parameters.coords[dim] = [group.name for group in self._groups]
+        self.parameters.add("log_lengthscale", 0.5 * np.log(len(self._groups)), 1.0, dim)
+        self.parameters.add_exponential("lengthscale", "log_lengthscale", unit)
         self._add_outputscale()
 
+    @property
+    def _is_grouped(self) -> bool:
+        return self.space is not None and self.space.has_labels
+
+    @property
+    def _groups(self) -> list[Group]:
+        """Columns that share a lengthscale."""
+        if self.space is not None:
+            return self.space.groups
+        return [Group(name, np.array([k]), 1.0) for k, name in enumerate(self.inputs)]
+
+    def inputs_of(self, name):
+        if name != "log_lengthscale":
+            return super().inputs_of(name)
+        # Of columns that share a lengthscale the first.
+        return np.array([group.columns[0] for group in self._groups])
+
     def covariance(self, variables):
-        return self._scaled(variables, STATIONARY[self.profile](self.n_inputs, ls=pt.exp(variables["log_lengthscale"])))
+        lengthscale = pt.exp(variables["log_lengthscale"])
+        if self._is_grouped:
+            lengthscale = lengthscale[np.repeat(range(len(self._groups)), [len(g.columns) for g in self._groups])]
+        return self._scaled(variables, STATIONARY[self.profile](self.n_inputs, ls=lengthscale))
 
     def array_posterior(self, data):
         lengthscales = self.parameters.positions("log_lengthscale")
-        groups = [(int(i), np.array([d])) for d, i in enumerate(lengthscales)]
+        groups = [(int(i), group.columns) for i, group in zip(lengthscales, self._groups, strict=True)]
         kernel = Stationary(self.profile, groups, self.parameters.position("log_outputscale"))
         kind = KernelPosterior if self.likelihood is None else LatentKernelPosterior
         return kind(*data, kernel=kernel, **self._array_keywords())
@@ -183,6 +212,7 @@ def embedding_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
     bounds: Bounds | None = None,
+    space: Any = None,
     y_sd: Any = None,
     likelihood: str = "normal",
     y_trials: Any = None,
@@ -197,8 +227,8 @@ def embedding_gp(
 
     Parameters
     ----------
-    X, y, kernel, mean, x_scale, y_scale, bounds, y_sd, likelihood, y_trials, exposure
-        As in :func:`ard_gp`.
+    X, y, kernel, mean, x_scale, y_scale, bounds, space, y_sd, likelihood, y_trials, exposure
+        As in :func:`ard_gp`; a ``space`` must be of numbers.
     n_components : int
         d, the number of linear combinations, at most D.
     prior_scale : float or ndarray of shape (D,), optional
@@ -231,8 +261,8 @@ def embedding_gp(
     >>> gpm.labels[:2], gpm.labels[-1]
     (['R[0,0]', 'R[0,1]'], 'log_noise')
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    outcomes = {"likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "space": space}
+    outcomes = {"y_sd": y_sd, "likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
     return EmbeddingGP(X, y, kernel, n_components, prior_scale, **common, **outcomes)
 
 

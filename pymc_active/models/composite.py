@@ -78,6 +78,7 @@ def composite_gp(
     x_scale: Scale = None,
     y_scale: Scale = None,
     bounds: Bounds | None = None,
+    space: Any = None,
     y_sd: Any = None,
     likelihood: str = "normal",
     y_trials: Any = None,
@@ -91,9 +92,9 @@ def composite_gp(
 
     Parameters
     ----------
-    X, y, mean, x_scale, y_scale, bounds, y_sd, likelihood, y_trials, exposure
-        As in :func:`ard_gp`, but ``bounds`` takes the inputs to [0, 1]: the default priors are stated for
-        ``x_scale="unit", y_scale="standardize"``.
+    X, y, mean, x_scale, y_scale, bounds, space, y_sd, likelihood, y_trials, exposure
+        As in :func:`ard_gp`, but a ``space`` must be of numbers, and it or ``bounds`` takes the inputs to [0, 1]: the
+        default priors are stated for ``x_scale="unit", y_scale="standardize"``.
     expression : str or Expression
         Base kernels SE, PER, PER0 (with mean zero over a period), RQ, LIN (with a location), LIN0 (through the
         origin), MAT12, MAT32, MAT52, C (constant) and STEP (0 before a place and 1 after it), joined by ``+ * ( )``; or
@@ -142,8 +143,8 @@ def composite_gp(
     >>> pma.composite_gp(x[:, None], np.sin(20 * x), "SE * PER").labels[:3]
     ['log_lengthscale_SE', 'log_outputscale_SE', 'log_lengthscale_PER']
     """
-    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "y_sd": y_sd}
-    outcomes = {"likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "space": space}
+    outcomes = {"y_sd": y_sd, "likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
     made = CompositeGP(X, y, parse(expression), period=period, **common, **outcomes)
     for k, periods in enumerate(known_periods(period, made.inputs)):
         if (n_parts := made.n_periodic(k)) != len(periods) > 1:
@@ -195,7 +196,7 @@ class CompositeGP(Blueprint):
         if isinstance(priors, Mapping):
             priors = {key: prior for key, prior in priors.items() if not _NUMBER.search(key)}
         scales: dict[str, Any] = {"x_scale": self.x_map, "y_scale": self.y_map, **self.outcomes}
-        scales |= {"mean": self.mean, "priors": priors, "period": self.period}
+        scales |= {"mean": self.mean, "priors": priors, "period": self.period, "space": self.space}
         other = CompositeGP(pd.DataFrame(X, columns=self.inputs), y, expression, **scales)
         other.box, other.label = self.box, self.label
         return other

@@ -9,7 +9,6 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
-from pymc_active.likelihoods.base import Likelihood
 from pymc_active.models.model import Model
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import kind_of
@@ -41,7 +40,6 @@ class GPModel(Model):
     x_map: Affine
     y_map: Affine
     # Of outcomes given the latent function; None if they are normal.
-    likelihood: Likelihood | None = None
     if_behind = "give bounds, or a y_scale, or priors in the units of the data"
     if_stuck = "K + noise is nearly singular: give log_noise a prior that keeps it away from zero"
 
@@ -95,18 +93,23 @@ class GPModel(Model):
         """The Gaussian process of :attr:`model`."""
         return self.make().gp
 
-    def set_data(self, X: Any, y: Any, y_sd: Any = None) -> None:
+    def set_data(self, X: Any, y: Any, y_sd: Any = None, *, y_trials: Any = None, exposure: Any = None) -> None:
         """Replace the data by X (n, D) and y (n,), in your units. Any number of rows; nothing is recompiled.
 
         ``y_sd``, (n,) or a number, are known standard deviations of y, as in :func:`ard_gp`; None if there are none. A
-        builder's model without them makes its PyMC model anew for the first ones.
+        builder's model without them makes its PyMC model anew for the first ones. ``y_trials`` and ``exposure`` belong
+        to outcomes with such a ``likelihood``.
 
         Earlier fits keep their data. A ValueError, for missing values, wrong shapes, or a PyMC model of your own in
         which X or y is not ``pm.Data``, leaves the data as they were.
         """
         points = read_inputs(X, inputs=self.inputs)
         values = read_outputs(y, len(points), X)
-        self._set_data(points, values, read_error_bars(y_sd, len(points), X))
+        known = read_error_bars(y_sd, len(points), X)
+        # Data as a model holds them have sizes in place of error bars.
+        if y_trials is not None or exposure is not None:
+            known = self.read_known(len(points), X, y_sd, y_trials=y_trials, exposure=exposure)
+        self._set_data(points, values, known)
 
     def embeddings(self, thetas: np.ndarray) -> np.ndarray:
         """R / lengthscale (S, d, D) for each row of thetas (S, P), for a model with an embedding."""

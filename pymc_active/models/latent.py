@@ -12,14 +12,16 @@ import pytensor.tensor as pt
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.support.scaling import Affine, spread
-from pymc_active.support.tables import read_numbers
+from pymc_active.support.tables import read_error_bars, read_numbers, read_outputs
 
 # Added to the diagonal of the prior covariance in PyMC, whose Cholesky factor is taken: smaller than any outcome shows.
 _JITTER = 1e-6
 
 
-def read_likelihood(name: str, sizes: Mapping[str, Any], y_sd: Any) -> tuple[Likelihood | None, Any]:
-    """The likelihood of a name, None for the normal one, and what each row has besides: known sds or sizes."""
+def read_likelihood(
+    name: str, sizes: Mapping[str, Any], y_sd: Any, n: int, X: Any = None
+) -> tuple[Likelihood | None, np.ndarray | None]:
+    """The likelihood of a name, None for the normal one, and what each of n rows has besides: known sds or sizes."""
     found = find_likelihood(name)
     given = [key for key, size in sizes.items() if size is not None]
     wanted = None if found is None else found.size_name
@@ -28,13 +30,13 @@ def read_likelihood(name: str, sizes: Mapping[str, Any], y_sd: Any) -> tuple[Lik
             needs = f"which takes {wanted}" if wanted else "which takes neither y_trials nor exposure"
             raise ValueError(f"{key} does not belong to likelihood={name!r}, {needs}")
     if found is None:
-        return None, y_sd
+        return None, read_error_bars(y_sd, n, X)
     if y_sd is not None:
         raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
-    return found, _read_size(given[0], sizes[given[0]]) if given else None
+    return found, _read_size(given[0], sizes[given[0]], n, X) if given else None
 
 
-def _read_size(name: str, size: Any) -> Any:
+def _read_size(name: str, size: Any, n: int, X: Any) -> np.ndarray:
     values = read_numbers(size, name)
     is_wrong = ~((values > 0) & np.isfinite(values))
     if name == "y_trials":
@@ -42,13 +44,12 @@ def _read_size(name: str, size: Any) -> Any:
     if is_wrong.any():
         what = "whole numbers, 1 or more" if name == "y_trials" else "positive numbers"
         raise ValueError(f"{name} must be {what}; got {values[is_wrong][0]:g}")
-    return size
+    return read_outputs(size if values.ndim else np.full(n, values), n, X, name)
 
 
 def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:
-    """Where the latent function lies, for default priors: about the median, or the log of the mean rate of counts."""
+    """Where the latent function lies, for default priors: about the median, which no outlier moves, or the log mean rate."""
     if likelihood.is_real:
-        # By values in the middle: a few may be far from all others.
         level = np.median(y)
         width = 1.4826 * np.median(np.abs(y - level)) or float(spread(y)) or abs(float(level)) or 1.0
         return Affine(np.asarray(level), np.asarray(width))

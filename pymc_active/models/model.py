@@ -12,8 +12,11 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression
+from pymc_active.likelihoods.base import Likelihood
+from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized
+from pymc_active.support.tables import read_error_bars
 
 
 class Model(Summarized, ABC):
@@ -30,9 +33,12 @@ class Model(Summarized, ABC):
     name: str
     inputs: list
     expression: Expression | None = None
+    likelihood: Likelihood | None = None
     # Names of the Deterministics with a value for each observation.
     of_rows: Set[str] = frozenset()
     box: tuple[np.ndarray, np.ndarray] | None = None
+    # That of the user's tables, whose columns are the inputs, if a builder was given one.
+    space: Space | None = None
     # What the user calls y, if that is known.
     label: str | None = None
     # How many outputs each column has that is the number of an output.
@@ -65,12 +71,12 @@ class Model(Summarized, ABC):
     def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace checked data."""
 
-    def read_known(self, y_sd: Any = None, **sizes: Any) -> Any:
-        """What is known of each measurement, known sds or, by its name, sizes; a ValueError for one that has none."""
+    def read_known(self, n: int, X: Any = None, y_sd: Any = None, **sizes: Any) -> np.ndarray | None:
+        """What is known of n measurements at X, known sds or, by name, sizes (n,); a ValueError for one without."""
         given = [name for name, size in sizes.items() if size is not None]
         if given:
             raise ValueError(f"{given[0]} is for a model with a likelihood that has it; this is {self.description}")
-        return y_sd
+        return read_error_bars(y_sd, n, X)
 
     def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:
         """Raise a ValueError for outcomes (n,) that the model cannot have."""

@@ -11,6 +11,7 @@ import pymc as pm
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
 
+from pymc_active.spaces.space import Space
 from pymc_active.support.labels import read_label
 from pymc_active.support.scaling import Affine
 
@@ -37,6 +38,7 @@ def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
         "mean": recipe["mean"],
         "priors": priors,
         "likelihood": recipe.get("likelihood", "normal"),
+        "space": Space.from_json(recipe["space"]) if recipe.get("space") else None,
         **scales,
         **options,
     }

@@ -30,7 +30,7 @@ from pymc_active.posterior.full_space import Space, find_space
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
-from pymc_active.support.tables import read_error_bars, read_inputs, read_outputs
+from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
@@ -301,7 +301,8 @@ class ParticleFit(Fit):
     ) -> ParticleFit:  # fmt: skip
         """The fit with points added, X_new (k, D) and y_new (k,), at the price of reweighing where that is right.
 
-        ``y_sd``, (k,) or a number, are known standard deviations of the new measurements, as in :func:`ard_gp`.
+        ``y_sd``, (k,) or a number, are known standard deviations of the new measurements, as in :func:`ard_gp`,
+        ``y_trials`` or ``exposure`` the sizes of outcomes with such a ``likelihood``.
 
         Particles are weighted by the predictive density of the new points and, when few of them carry the weight,
         resampled and moved (Chopin 2002, IBIS); the evidence is multiplied by the mean weight. Where the posterior
@@ -311,10 +312,9 @@ class ParticleFit(Fit):
         """
         points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
         values = read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
-        known = self.gpm.read_known(y_sd, y_trials=y_trials, exposure=exposure)
-        errors = read_error_bars(known, len(points), X_new)
-        self.gpm.check_outcomes(values, errors)
-        with holding(self.gpm, self.data.joined(points, values, errors)):
+        known = self.gpm.read_known(len(points), X_new, y_sd, y_trials=y_trials, exposure=exposure)
+        self.gpm.check_outcomes(values, known)
+        with holding(self.gpm, self.data.joined(points, values, known)):
             return self.follow(np.random.default_rng(random_seed))
 
     def follow(self, rng: np.random.Generator, **how: Any) -> ParticleFit:

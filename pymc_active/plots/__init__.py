@@ -23,6 +23,7 @@ from pymc_active.plots.embeddings import plot_embedding, plot_loadings, plot_rel
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_map, plot_predictions
 from pymc_active.plots.searches import plot_active_inputs, plot_decomposition, plot_evidence, plot_model_posterior
+from pymc_active.plots.slices import plot_slices
 from pymc_active.plots.style import BLUE, GREEN, GREY, INK, ORANGE, PINK, STYLE, VERMILION  # noqa: F401 (for users)
 from pymc_active.plots.utility import plot_utility
 
@@ -39,6 +40,7 @@ __all__ = [
     "plot_optimum",
     "plot_predictions",
     "plot_relevance",
+    "plot_slices",
     "plot_subspace_angles",
     "plot_utility",
 ]

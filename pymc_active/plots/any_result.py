@@ -18,6 +18,7 @@ from pymc_active.plots.measurements import around, box_of, column_of, reach_beyo
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_map, plot_predictions
 from pymc_active.plots.searches import plot_active_inputs, plot_decomposition, plot_evidence, plot_model_posterior
+from pymc_active.plots.slices import plot_slices
 from pymc_active.plots.style import INK, VERMILION
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.relevant_inputs.search import HDSResult
@@ -56,12 +57,25 @@ def plot(result: Any, **keywords: Any) -> Any:
 
 plot.register(Decomposition, plot_decomposition)
 plot.register(HDSResult, plot_active_inputs)
-plot.register(Optimum, plot_optimum)
 plot.register(xr.DataTree, plot_check)
+
+
+def _has_labels(fit: Fit | ModelAverage) -> bool:
+    space = fit.gpm.space
+    return space is not None and space.has_labels
+
+
+@plot.register
+def _optimum(optimum: Optimum, **keywords: Any) -> Any:
+    if optimum.domain.space is not None:
+        return plot_slices(optimum.fit, optimum.x, **keywords)
+    return plot_optimum(optimum, **keywords)
 
 
 @plot.register
 def _fit(fit: Fit, **keywords: Any) -> Any:
+    if _has_labels(fit):
+        return plot_slices(fit, **keywords)
     if fit.gpm.embedding:
         return plot_embedding(fit, **keywords)
     return (plot_map if len(fit.gpm.inputs) == 2 and "input" not in keywords else plot_predictions)(fit, **keywords)
@@ -94,6 +108,8 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     is_map = len(gpm.inputs) == 2 and "input" not in keywords
     if isinstance(fit, ModelAverage) and (learner.learn == "model" or not is_map):
         return plot_model_posterior(learner.model_history, **keywords)
+    if _has_labels(fit):
+        return plot_slices(fit, **({"at": learner.recommend()} if learner.learn == "maximum" else {}) | keywords)
     if "X" not in keywords:
         asked = learner.n_start + np.flatnonzero(learner.design().asked)
         keywords = {"highlight": asked, "number": True} | keywords

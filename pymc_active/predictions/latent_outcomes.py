@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, ndtri, xlogy
@@ -22,7 +23,7 @@ _NODES, _BLOCK = ndtri((np.arange(16) + 0.5) / 16), 4_000_000
 
 @dataclass(frozen=True)
 class LatentOutcomes:
-    """What the members of an ensemble say about an outcome of size one, from their latent Gaussians.
+    """What the members of an ensemble say about an outcome, by default of size one, from their latent Gaussians.
 
     ``parts`` are the likelihoods, their parameters as columns (S_k, 1), and the rows of a mixture that they are for.
     """
@@ -45,17 +46,19 @@ class LatentOutcomes:
             raise ValueError("models with normal outcomes and models with other ones cannot be averaged")
         return cls(tuple(parts))
 
-    def log_densities(self, Y: np.ndarray, p: Mixture) -> np.ndarray:
+    def log_densities(self, Y: np.ndarray, p: Mixture, size: Any = 1.0) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, m) under each member."""
         found = [
-            likelihood.tilted(p.means[rows], np.maximum(p.variances[rows], 1e-12), Y[:, None], 1.0, phi).log_z
+            likelihood.tilted(p.means[rows], np.maximum(p.variances[rows], 1e-12), Y[:, None], size, phi).log_z
             for likelihood, phi, rows in self.parts
         ]
         return np.concatenate(found, axis=1)
 
-    def moments(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of an outcome under each member, (S, m) each."""
-        found = [likelihood.moments(p.means[rows], p.variances[rows], 1.0, phi) for likelihood, phi, rows in self.parts]
+        found = [
+            likelihood.moments(p.means[rows], p.variances[rows], size, phi) for likelihood, phi, rows in self.parts
+        ]
         mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
         return mean, variance
 
@@ -74,13 +77,13 @@ class LatentOutcomes:
         rates = self.rates(p)
         return p.weights @ np.square(rates - p.weights @ rates.mean(0)).mean(0)
 
-    def draw(self, p: Mixture, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, p: Mixture, rng: np.random.Generator, size: Any = 1.0) -> np.ndarray:
         """Outcomes (Q, S, m) of each member, with common random numbers at all points."""
         found, normals = [], rng.permuted(np.tile(_NODES, (len(p.weights), 1)), axis=1).T
         seed = int(rng.integers(2**31))
         for likelihood, phi, rows in self.parts:
             f = p.means[rows] + np.sqrt(p.variances[rows]) * normals[:, rows, None]
-            found.append(likelihood.draw(f, 1.0, phi, np.random.default_rng(seed)))
+            found.append(likelihood.draw(f, size, phi, np.random.default_rng(seed)))
         return np.concatenate(found, axis=1)
 
     def _values(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:

@@ -38,6 +38,8 @@ def predict(
     method: str | None = None,
     quantiles: Sequence[float] | None = None,
     y_new: Any = None,
+    y_trials: Any = None,
+    exposure: Any = None,
     model: GPModel | None = None,
     draws: int | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -66,6 +68,9 @@ def predict(
         not Gaussian: on few data its tails are heavier.
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``, for their log density under the prediction.
+    y_trials, exposure : float or array_like of shape (m,), optional
+        The trials or the exposure of which ``y_mean``, ``y_variance``, ``y_quantile`` and ``y_log_density`` are, with a
+        ``likelihood`` that has these; by default one.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit (by default all particles, or
         128) and a seed. Equally weighted particles are in random order, and the first are taken, whatever the seed.
@@ -84,7 +89,7 @@ def predict(
     ------
     TypeError, ValueError
         For an unknown method, points of the wrong width or with NaN, probabilities outside (0, 1), ``y_new`` of another
-        length, or a trace without ``model``.
+        length, a trace without ``model``, and ``y_trials`` or ``exposure`` where the ``likelihood`` has none.
 
     Warns
     -----
@@ -111,8 +116,10 @@ def predict(
         low, high = ensemble.gpm.box
         warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
+    known = ensemble.gpm.read_known(len(points), X_new, y_trials=y_trials, exposure=exposure)
+    size = np.ones(len(points)) if known is None else known
     if values is not None:
-        ensemble.gpm.check_outcomes(values, np.ones(len(values)))
+        ensemble.gpm.check_outcomes(values, size)
     if is_of_processes(ensemble):
         for process in ensemble.processes:
             process.check_rows(points)
@@ -121,10 +128,11 @@ def predict(
     # In blocks, so that large tables need little memory.
     rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)
     outcomes = LatentOutcomes.of(ensemble)
-    predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes)
-    blocks = [
-        predicted(ensemble, points[block], probabilities, None if values is None else values[block]) for block in rows
-    ]
+    blocks = []
+    for block in rows:
+        predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes, size[block])
+        y = None if values is None else values[block]
+        blocks.append(predicted(ensemble, points[block], probabilities, y))
     found = {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
     return _dataset(found, X_new, probabilities, ensemble.method)
 
@@ -156,21 +164,22 @@ def _predicted(
 
 
 def _predicted_outcomes(
-    outcomes: LatentOutcomes, ensemble: Ensemble, X: np.ndarray, probabilities: np.ndarray | None, y: np.ndarray | None
-) -> dict[str, np.ndarray]:
-    """The same where outcomes are not normal."""
+    outcomes: LatentOutcomes, size: np.ndarray, ensemble: Ensemble, X: np.ndarray, probabilities: np.ndarray | None,
+    y: np.ndarray | None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """The same where outcomes, of ``size`` (m,), are not normal."""
     p = mixture(ensemble, X)
-    mean, variance = mixture_moments(*outcomes.moments(p), p.weights)
-    found = {"f_mean": mean, "f_variance": outcomes.rate_variance(p), "y_mean": mean, "y_variance": variance}
+    mean, variance = mixture_moments(*outcomes.moments(p, size), p.weights)
+    found = {"f_mean": mean / size, "f_variance": outcomes.rate_variance(p), "y_mean": mean, "y_variance": variance}
     if probabilities is not None:
         spread = np.maximum(p.variances, np.finfo(float).tiny)
         # The rate increases with the latent function.
         found["f_quantile"] = outcomes.rate(mixture_quantiles(probabilities, p.means, spread, p.weights))
-        draws = outcomes.draw(p, np.random.default_rng(0))
+        draws = outcomes.draw(p, np.random.default_rng(0), size)
         weights = np.tile(p.weights / len(draws), len(draws))
         found["y_quantile"] = weighted_quantiles(draws.reshape(-1, len(X)), weights, probabilities)
     if y is not None:
-        log = outcomes.log_densities(y[None], p)[0]
+        log = outcomes.log_densities(y[None], p, size)[0]
         with np.errstate(divide="ignore"):
             found["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
     return found

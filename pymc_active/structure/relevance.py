@@ -88,6 +88,14 @@ def relevance(
         embedding_of(gpm)
     thetas, summary, attrs = _thetas(gpm, source, draws, random_seed), ("summary", "input"), {"ci_prob": ci_prob}
     found: dict[str, Any] = {}
+    if gpm.space is not None and gpm.space.has_labels:
+        unit = np.array([group.unit for group in gpm.space.groups])
+        found = {
+            "loading": (summary, summarize(unit / gpm.constrain(thetas)["lengthscale"], ci_prob)),
+            "unit": ("input", unit),
+        }
+        names = [group.name for group in gpm.space.groups]
+        return xr.Dataset(found, {"summary": summary_names, "input": names}, attrs)
     if gpm.embedding is None:
         loading = gpm.x_map.scale / _lengthscales(gpm, thetas, var_name)
     else:

@@ -121,16 +121,29 @@ def sobol_indices(
     if not isinstance(n_points, int | np.integer) or n_points < 2 or int(n_points).bit_count() > 1:
         raise ValueError(f"n_points must be a power of two, such as 1024; got {n_points!r}")
     rng = np.random.default_rng(random_seed)
-    inputs = _inputs_of(source)
-    to_inputs = _quantiles(source, inputs, bounds, distribution)
-    _warn_if_confounded(getattr(source, "X", model_of(source).X), inputs)
+    inputs, X = _inputs_of(source), getattr(source, "X", model_of(source).X)
+    columns = [np.array([k]) for k in range(len(inputs))]
+    to_inputs: Callable[[np.ndarray], np.ndarray]
+    if (space := model_of(source).space) is not None and space.has_labels:
+        if bounds is not None or distribution is not None:
+            raise ValueError(
+                "indices of labels are over the space, each input by itself: pass neither bounds nor distribution"
+            )
+        inputs, columns = space.names, list(space.columns.values())
+        to_inputs, limits = space.at, np.stack(space.limits)
+        numbers = [k for k, column in enumerate(columns) if len(column) == 1]
+        _warn_if_confounded(X[:, [columns[k][0] for k in numbers]], [inputs[k] for k in numbers])
+    else:
+        to_inputs = _quantiles(source, inputs, bounds, distribution)
+        limits = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
+        _warn_if_confounded(X, inputs)
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
-    low, high = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
+    low, high = limits
     # A box for paths has a width, also along an input that is constant.
     wide = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), 1.0))
-    box = list(zip(low, low + wide, strict=True))
+    box = None if len(inputs) < len(low) else list(zip(low, low + wide, strict=True))
     paths = draw_paths(source, n_paths=draws, draws=_HYPERPARAMETERS, bounds=box, random_seed=rng)
     found = []
     with progress("Evaluating functions", len(paths.parts), progressbar) as advance:
@@ -138,7 +151,7 @@ def sobol_indices(
             # Points of its own, or all draws would share the error of the integrals, and no interval would show it.
             u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
             A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
-            found.append(_indices(PosteriorPaths(inputs, [part]), A, B))
+            found.append(_indices(PosteriorPaths(model_of(source).inputs, [part]), A, B, columns))
             advance()
     dims = {"first": ["input"], "total": ["input"], "variance": []}
     variables = {}
@@ -147,21 +160,26 @@ def sobol_indices(
         variables[name] = (("summary", *dim), summarize(drawn, ci_prob))
         variables[f"{name}_draws"] = (("draw", *dim), drawn)
     coords: dict[str, Any] = {"summary": summary_names, "input": inputs}
-    if distribution is None:
+    if distribution is None and len(inputs) == len(low):
         ends = to_inputs(np.array([np.zeros(len(inputs)), np.ones(len(inputs))]))
         coords |= {name: ("input", end) for name, end in zip(("low", "high"), ends, strict=True)}
     return xr.Dataset(variables, coords=coords, attrs={"ci_prob": ci_prob})
 
 
-def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray) -> dict[str, np.ndarray]:
-    """Indices of functions, f(X) being (S, N), from two samples (N, D) of the inputs: (S, D) and (S,)."""
+def _indices(
+    f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray, columns: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Indices (S, inputs) of functions and their variances (S,), f(X) being (S, N), from two samples (N, D).
+
+    ``columns`` are those of each input.
+    """
 
     def values(X: np.ndarray) -> np.ndarray:
         return np.asarray(f(X)) - center
 
-    def moved(i: int) -> np.ndarray:
+    def moved(of: np.ndarray) -> np.ndarray:
         X = A.copy()
-        X[:, i] = B[:, i]
+        X[:, of] = B[:, of]
         return values(X) - f_A
 
     center = np.zeros(1)
@@ -170,7 +188,7 @@ def _indices(f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray) -> di
     center = 0.5 * (f_A.mean(1) + f_B.mean(1))[:, None]
     f_A, f_B = f_A - center, f_B - center
     variance = 0.5 * (np.square(f_A).mean(1) + np.square(f_B).mean(1))
-    steps = [moved(i) for i in range(A.shape[1])]
+    steps = list(map(moved, columns))
     first = np.stack([(f_B * step).mean(1) for step in steps], axis=1) / variance[:, None]
     total = np.stack([0.5 * np.square(step).mean(1) for step in steps], axis=1) / variance[:, None]
     return {"first": first, "total": total, "variance": variance}

@@ -66,7 +66,7 @@ def _without_numbers(X: Any) -> str:
     is_text = {name: not (_is_date(dtype) or pd.api.types.is_numeric_dtype(dtype)) for name, dtype in X.dtypes.items()}
     found = [name for name in X if is_text[name]]
     columns = ", ".join(map(str, found))
-    remedy = "leave such columns out, or write them as numbers, e.g. by pd.get_dummies"
+    remedy = "for labels pass space=pma.Space({...}), or a table of all candidates as space=; leave other columns out"
     if found and X[found].astype(str).apply(lambda column: column.str.match(r"\s*[-+]?\d").all()).all():
         remedy = "strip units, and read decimal commas by pd.read_csv(..., decimal=',')"
     return f" (see {columns}: {remedy})" if columns else ""
@@ -232,6 +232,8 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
 
     They may be a dict by the names of the ``inputs``, in any order.
     """
+    if (space := getattr(inputs, "space", None)) is not None and space.has_labels:
+        raise ValueError("the model has a space with labels, and a box has none: pass a pool, as space.sample(1000)")
     names = inputs
     if isinstance(bounds, Mapping):
         names = list(bounds if inputs is None else inputs)
@@ -284,8 +286,10 @@ def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
     """X with the columns of a data frame or DataArray in the order of a model's inputs; anything else as it is.
 
     Raises a ValueError if the names of both differ; numbers as text, as a file has them, are the same names. Counted
-    columns, 0, 1, ... or 1, 2, ..., have no names.
+    columns, 0, 1, ... or 1, 2, ..., have no names. Tables of a space's inputs become its columns.
     """
+    if (space := getattr(inputs, "space", None)) is not None:
+        return space.encode(X, what)
     names, known = _column_labels(X), list(inputs)
     if names is None or names == known or np.ndim(X) != 2:
         return X

@@ -190,7 +190,7 @@ def score_or_maximize(
     criterion = kind(read_domain(bounds, X_pool, gpm.inputs), **keywords)
     ensemble = criterion.ensemble(source, model)
     # A learner that asks for several points imagines answers, which may be equal.
-    check_data(ensemble.y)
+    check_data(ensemble.y, gpm)
     scorer = criterion.prepare(ensemble)
     if X_pool is not None:
         result = score_pool(scorer.score, gpm, X_pool, criterion.name, scorer.units)

@@ -8,19 +8,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_active.criteria.base import is_lazy
+from pymc_active.models.model import Model
 from pymc_active.posterior.conditioned import ConditionedGP
+from pymc_active.spaces.space import Space
 from pymc_active.support.tables import read_bounds, read_inputs
 
 _NOWHERE = np.empty(0)
 
 
 class Domain(NamedTuple):
-    """The domain of the maximum, in the user's units: a box, or the rows of a pool with their labels."""
+    """The domain of the maximum, in the user's units: a box, or the rows of a pool with their labels.
+
+    Where there is a ``space``, the rows are some of its points, near which maxima lie.
+    """
 
     low: np.ndarray = _NOWHERE
     high: np.ndarray = _NOWHERE
     pool: np.ndarray | None = None
     labels: np.ndarray | None = None
+    space: Space | None = None
 
     @property
     def is_pool(self) -> bool:
@@ -51,9 +57,9 @@ def best_inside(gp: ConditionedGP, domain: Domain) -> float:
     return float(gp.y[inside].max(initial=-np.inf))
 
 
-def check_data(y: np.ndarray) -> None:
-    """Raise a ValueError for observations that say nothing about a maximum."""
-    if len(y) > 1 and np.ptp(y) == 0:
+def check_data(y: np.ndarray, model: Model) -> None:
+    """Raise a ValueError for observations that say nothing about a maximum; a link has a scale of its own."""
+    if len(y) > 1 and np.ptp(y) == 0 and model.likelihood is None:
         raise ValueError(
             f"all {len(y)} observations are equal ({y[0]:g}): a model of them knows no scale on which a maximum could "
             'stand out. Measure until two differ, elsewhere or with criterion="random".'

@@ -1,0 +1,1 @@
+"""Spaces of inputs that are more than numbers between two ends."""

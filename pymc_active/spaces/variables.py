@@ -1,0 +1,218 @@
+"""One input of a space: how its values become columns of numbers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, override
+
+import numpy as np
+import pandas as pd
+
+from pymc_active.support.tables import as_floats, read_numbers
+
+# Levels of one input at most; longer ranges of numbers are better taken for real ones.
+_MOST_LEVELS = 10_000
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Numbers from ``low`` to ``high`` in steps, for an input of a :class:`Space` that cannot be set in between.
+
+    Examples
+    --------
+    >>> Steps(100, 600, 50).levels[:3]
+    array([100., 150., 200.])
+    """
+
+    low: float
+    high: float
+    step: float
+
+    def __post_init__(self):
+        if not (np.isfinite([self.low, self.high, self.step]).all() and self.low < self.high and self.step > 0):
+            raise ValueError(f"Steps must have finite low < high and a positive step; got {self}")
+
+    @property
+    def levels(self) -> np.ndarray:
+        """All values."""
+        n = int(np.floor((self.high - self.low) / self.step * (1 + 1e-12)))
+        return self.low + self.step * np.arange(n + 1)
+
+
+class Group(NamedTuple):
+    """Columns that share a lengthscale: its name, the columns, and the unit of the lengthscale."""
+
+    name: str
+    columns: np.ndarray
+    unit: float
+
+
+class Variable:
+    """A number between two ends, as it is."""
+
+    def __init__(self, name: str, low: float, high: float):
+        self.name, self.columns = name, [name]
+        # Ends of the columns; levels (L, k) are all that a value can be, or None.
+        self.low, self.high = np.array([low], float), np.array([high], float)
+        self.levels: np.ndarray | None = None
+
+    @property
+    def scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """Shift and scale of the columns after which the whole range has the length two."""
+        return (self.low + self.high) / 2, (self.high - self.low) / 2
+
+    @property
+    def groups(self) -> list[tuple[str, list[int], float]]:
+        """Name, columns, and unit of each lengthscale."""
+        return [(self.name, [0], float(self.scale[1][0]))]
+
+    def encode(self, values: pd.Series) -> np.ndarray:
+        """Columns (n, k) of values (n,)."""
+        return read_numbers(values, self.name)[:, None]
+
+    def decode(self, Z: np.ndarray) -> Any:
+        """Values (n,) of columns (n, k)."""
+        return Z[:, 0]
+
+    def at(self, u: np.ndarray) -> np.ndarray:
+        """Columns (n, k) of the values at parts u (n,) of the way, from 0 to below 1."""
+        if self.levels is None:
+            return self.low + (self.high - self.low) * u[:, None]
+        return self.levels[(u * len(self.levels)).astype(int)]
+
+    def to_json(self) -> dict[str, Any]:
+        """What makes the variable again."""
+        return {"low": float(self.low[0]), "high": float(self.high[0])}
+
+
+class Ordered(Variable):
+    """Numbers of which there are a few."""
+
+    def __init__(self, name: str, levels: Sequence[float]):
+        values = np.unique(np.asarray(levels, float))
+        super().__init__(name, values[0], values[-1])
+        self.levels = values[:, None]
+        self.is_whole = bool((values == np.round(values)).all())
+
+    @override
+    def decode(self, Z):
+        # A point that was told may lie between.
+        values = Z[:, 0]
+        return values.astype(int) if self.is_whole and (values == np.round(values)).all() else values
+
+    @override
+    def to_json(self):
+        assert self.levels is not None
+        return {"levels": self.levels[:, 0].tolist()}
+
+
+class Categorical(Variable):
+    """Labels: a column of ones and zeros for each, and the descriptors of the labels, if there are any.
+
+    All pairs of labels are equally far apart in the former, which is the covariance of exchangeable categories.
+    """
+
+    def __init__(self, name: str, labels: Sequence, descriptors: pd.DataFrame | None = None):
+        self.name, self.labels, self.descriptors = name, list(labels), descriptors
+        one_hot = np.eye(len(self.labels))
+        self.columns = [f"{name}={label}" for label in self.labels]
+        self.n_labels = len(self.labels)
+        more = np.empty((self.n_labels, 0))
+        if descriptors is not None:
+            more = as_floats(descriptors)
+            self.columns += [f"{name}.{column}" for column in descriptors.columns]
+        self.levels = np.hstack([one_hot, more])
+        self.low, self.high = self.levels.min(0), self.levels.max(0)
+        # Labels are compared as they are written, so that a file finds them again.
+        self._numbers = {label: k for k, label in enumerate(self.labels)}
+
+    @property
+    @override
+    def scale(self):
+        shift, width = (self.low + self.high) / 2, (self.high - self.low) / 2
+        # Two labels are as far apart as the ends of a number; so are descriptors that differ in all columns.
+        shift[: self.n_labels], width[: self.n_labels] = 0.0, np.sqrt(0.5)
+        width[self.n_labels :] *= np.sqrt(max(len(width) - self.n_labels, 1))
+        return shift, width
+
+    @property
+    @override
+    def groups(self):
+        found = [(self.name, list(range(self.n_labels)), 1.0)]
+        if self.descriptors is not None:
+            found.append((f"{self.name} descriptors", list(range(self.n_labels, len(self.columns))), 1.0))
+        return found
+
+    @override
+    def encode(self, values):
+        numbers = [self._numbers.get(value) for value in values.tolist()]
+        if None in numbers:
+            strange, known = values.iloc[numbers.index(None)], ", ".join(map(repr, self.labels[:8]))
+            more = ", …" if self.n_labels > 8 else ""
+            raise ValueError(f"{self.name} must be one of {known}{more}; got {strange!r}")
+        return self.levels[numbers]
+
+    @override
+    def decode(self, Z):
+        numbers = Z[:, : self.n_labels].argmax(1)
+        return pd.Series([self.labels[k] for k in numbers], dtype=None if len(numbers) else object)
+
+    @override
+    def to_json(self):
+        labels = [label.item() if isinstance(label, np.generic) else label for label in self.labels]
+        if self.descriptors is None:
+            return {"labels": labels}
+        return {"labels": labels, "descriptors": self.descriptors.to_dict("list")}
+
+
+def make_variable(name: str, spec: Any) -> Variable:
+    """The variable of a user's words: ends, steps, a list of numbers or labels, or a table of descriptors."""
+    if isinstance(spec, Variable):
+        return spec
+    if isinstance(spec, pd.DataFrame):
+        varies = [column for column in spec.columns if np.ptp(as_floats(spec[column])) > 0]
+        return _checked(name, Categorical(name, spec.index.tolist(), spec[varies]), spec.index)
+    if isinstance(spec, Steps | range):
+        levels = spec.levels if isinstance(spec, Steps) else np.array(spec, float)
+        if not 2 <= len(levels) <= _MOST_LEVELS:
+            raise ValueError(f"{name} must have 2 to {_MOST_LEVELS} steps; got {len(levels)}: write (low, high)")
+        return Ordered(name, levels.tolist())
+    if isinstance(spec, tuple) and len(spec) == 2 and not any(isinstance(end, str | bool) for end in spec):
+        low, high = (float(end) for end in spec)
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise ValueError(f"{name} must be finite (low, high) with low < high; got {spec!r}")
+        return Variable(name, low, high)
+    if isinstance(spec, list | tuple | np.ndarray | pd.Index | pd.Series):
+        values = spec.tolist() if not isinstance(spec, list | tuple) else list(spec)
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values) and values:
+            if len(set(values)) < 2 or not np.isfinite(values).all():
+                raise ValueError(f"{name} must have two different finite numbers, or more; got {values!r}")
+            return Ordered(name, values)
+        return _checked(name, Categorical(name, values), pd.Index(values))
+    raise TypeError(
+        f"{name} must be (low, high), pma.Steps(low, high, step), a range, a list of numbers or labels, or a "
+        f"DataFrame of descriptors with the labels as its index; got {type(spec).__name__}"
+    )
+
+
+def of_column(column: pd.Series) -> Variable:
+    """The variable that a column of a table of candidates shows."""
+    name = str(column.name)
+    if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(column.dtype):
+        is_category = isinstance(column.dtype, pd.CategoricalDtype)
+        labels = column.cat.categories if is_category else pd.unique(column.dropna())
+        return make_variable(name, labels.tolist())
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return make_variable(name, [False, True])
+    low, high = float(column.min()), float(column.max())
+    return make_variable(name, (low, high if high > low else low + max(abs(low), 1.0)))
+
+
+def _checked(name: str, variable: Categorical, labels: pd.Index) -> Categorical:
+    if len(labels) < 2 or not labels.is_unique or labels.hasnans:
+        raise ValueError(f"{name} must have two labels or more, all different and none missing; got {list(labels)!r}")
+    for label in labels:
+        if not isinstance(label, str | int | float | bool | np.generic):
+            raise TypeError(f"labels of {name} must be text, numbers or bools; got {type(label).__name__}")
+    return variable

@@ -1,0 +1,484 @@
+"""Spaces of numbers, steps, labels and constraints: how they are read, drawn from, modelled, searched and run."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_active as pma
+from pymc_active.__main__ import main
+from pymc_active.criteria.by_name import CRITERIA
+from pymc_active.criteria.maximize_in_space import maximize_in_space
+from pymc_active.criteria.screening import prepare
+from pymc_active.learner.space_candidates import SpaceCandidates
+from pymc_active.spaces.constraints import parse
+
+BASES = pd.DataFrame({"pKa": [3.2, 5.1, 9.4], "mass": [101.0, 80.0, 250.0]}, index=["a", "b", "c"])
+MIXED = {
+    "T": (40, 120),
+    "stir": pma.Steps(100, 600, 50),
+    "solvent": ["DMF", "MeCN", "water"],
+    "base": BASES,
+    "x1": (0, 1),
+    "x2": (0, 1),
+    "x3": (0, 1),
+    "light": [False, True],
+}
+
+
+def is_safe(table):
+    return ~((table.solvent == "water") & (table["T"] > 100))
+
+
+def mixed():
+    return pma.Space(MIXED, constraints=["x1 + x2 + x3 == 1", "2 * x1 <= x2 + 0.5", is_safe])
+
+
+def yields(table):
+    found = np.sin(table["T"] / 20) + (table.solvent == "DMF") + table.x1 - ((table.stir - 300) / 200) ** 2
+    return (found + 0.3 * table.light).to_numpy(float)
+
+
+def may_be(table):
+    simplex = np.abs(table.x1 + table.x2 + table.x3 - 1) < 1e-9
+    steps = table.stir.isin(range(100, 601, 50)) & table["T"].between(40, 120)
+    return (simplex & steps & (2 * table.x1 <= table.x2 + 0.5 + 1e-9) & is_safe(table)).all()
+
+
+@pytest.fixture(scope="module")
+def fit():
+    space = mixed()
+    table = space.sample(25, random_seed=1)
+    gpm = pma.ard_gp(table, yields(table), space=space)
+    return pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
+
+
+def test_tables_become_columns_and_come_back():
+    space = mixed()
+    table = space.sample(40, random_seed=1)
+    columns = space.encode(table)
+    assert columns.shape == (40, len(space.inputs)) == (40, 15)
+    pd.testing.assert_frame_equal(space.decode(columns), table)
+    pd.testing.assert_frame_equal(space.decode(space.encode(table.iloc[:, ::-1])), table)
+    assert table.stir.dtype.kind == "i"
+    assert np.array_equal(space.snap(columns), columns)
+
+
+def test_points_drawn_can_be_made():
+    assert may_be(mixed().sample(500, random_seed=2))
+    labels = mixed().sample(3000, random_seed=3)
+    share = (labels.base == "a").mean()
+    assert abs(share - 1 / 3) < 4 * np.sqrt(2 / 9 / 3000)
+
+
+def test_mixtures_are_uniform_over_the_simplex():
+    found = pma.Space({name: (0, 1) for name in "abc"}, "a + b + c == 1").sample(4000, random_seed=1).to_numpy()
+    # Dirichlet(1, 1, 1): mean 1/3, variance 1/18, fourth central moment 1/135.
+    error = np.sqrt((1 / 135 - 1 / 18**2) / 4000)
+    assert (np.abs(found.mean(0) - 1 / 3) < 4 * np.sqrt(1 / 18 / 4000)).all()
+    assert (np.abs(found.var(0) - 1 / 18) < 4 * error).all()
+
+
+def test_inequalities_cut_the_box_where_they_say():
+    found = pma.Space({"a": (0, 1), "b": (0, 2)}, "a + b <= 1").sample(4000, random_seed=1)
+    assert (found.a + found.b <= 1 + 1e-9).all()
+    # Uniform over a triangle: the mean is a third of the way.
+    assert (np.abs(found.mean() - 1 / 3) < 4 * np.sqrt(1 / 18 / 4000)).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "coefficients", "limit", "is_equality"),
+    [
+        ("a + 2 * b <= 3", {"a": 1, "b": 2}, 3, False),
+        ("a >= b / 2 - 1", {"a": -1, "b": 0.5}, 1, False),
+        ("-(a - b) == 1 + 2 * (b + 1)", {"a": -1, "b": -1}, 3, True),
+        ("`c d` < 2", {"c d": 1}, 2, False),
+    ],
+)
+def test_linear_constraints_are_read(text, coefficients, limit, is_equality):
+    found = parse(text, ["a", "b", "c d"])
+    assert {k: v for k, v in found.coefficients.items() if v} == coefficients
+    assert (found.limit, found.is_equality) == (limit, is_equality)
+
+
+@pytest.mark.parametrize("text", ["a * b <= 1", "a", "a <= b <= 1", "a ** 2 == 1", "1 <= 2", "solvent == 'x'", "a ="])
+def test_other_texts_are_no_constraints(text):
+    with pytest.raises(ValueError, match="a linear condition such as"):
+        parse(text, ["a", "b"])
+
+
+def test_few_points_are_listed():
+    space = pma.Space({"a": range(5), "b": [0.0, 0.5, 1.0], "c": ["x", "y"]}, ["a + 4 * b <= 4", lambda t: t.c == "x"])
+    every = pd.DataFrame([(a, b, "x") for a in range(5) for b in (0, 0.5, 1) if a + 4 * b <= 4], columns=list("abc"))
+    found = space.points()
+    assert found.sort_values(["a", "b"]).to_numpy().tolist() == every.to_numpy().tolist()
+    # Fractions in steps: of 21^4 combinations those that add up to one.
+    quarter = pma.Space({name: pma.Steps(0, 1, 0.05) for name in "abcd"}, "a + b + c + d == 1")
+    assert len(quarter.points()) == 23 * 22 * 21 / 6
+
+
+def test_labels_are_exchangeable(fit):
+    posterior, theta = fit.gpm.posterior(), fit.ensemble.thetas[0]
+    one = fit.gpm.space.sample(1, random_seed=0)
+    table = pd.concat([one.assign(solvent=name) for name in MIXED["solvent"]])
+    K = posterior.kernel.at(theta, posterior.x_map(fit.gpm.space.encode(table))).K
+    # As far apart as the ends of a number, two scaled units.
+    lengthscale, variance = np.exp(theta[2]), np.exp(2 * theta[fit.gpm.labels.index("log_outputscale")])
+    apart = variance * np.exp(-0.5 * (2 / lengthscale) ** 2)
+    assert np.allclose(K, np.where(np.eye(3, dtype=bool), variance, apart), rtol=1e-10)
+
+
+def test_the_pymc_model_has_the_same_density(fit):
+    gpm, thetas = fit.gpm, fit.ensemble.thetas[:3]
+    ours = gpm.posterior().values(thetas)
+    logp = gpm.model.compile_logp()
+    assert np.allclose(ours, [logp(gpm.unflatten(theta)) for theta in thetas], rtol=0, atol=1e-6)
+    assert list(gpm.model.coords["group"]) == [
+        "T",
+        "stir",
+        "solvent",
+        "base",
+        "base descriptors",
+        "x1",
+        "x2",
+        "x3",
+        "light",
+    ]
+
+
+@pytest.mark.parametrize("name", ["expected_improvement", "uncertainty", "bald"])
+def test_the_search_finds_what_a_list_of_all_points_has(name):
+    space = pma.Space(
+        {"a": range(12), "b": [0.0, 0.5, 1.0, 2.0], "c": list("uvwxyz"), "d": [False, True]}, "a + b <= 11"
+    )
+    table = space.sample(15, random_seed=4)
+    y = np.sin(table.a) + table.c.isin(["u", "w"]) + 0.5 * table.b * table.d
+    fit = pma.fit_smc(pma.ard_gp(table, y, space=space), n_particles=48, random_seed=1, progressbar=False)
+    scorer = prepare(CRITERIA[name].make(), fit)
+    best = scorer.score(space.listed).max()
+    found = maximize_in_space(scorer, space, {}, np.random.default_rng(0))
+    assert space.can_be(found.X).all()
+    assert found.values[0] == pytest.approx(best, rel=1e-6)
+    assert np.allclose(scorer.score(found.X[:5]), found.values[:5])
+
+
+def test_the_search_climbs_within_the_constraints(fit):
+    space, scorer = fit.gpm.space, prepare(CRITERIA["uncertainty"].make(), fit)
+    found = maximize_in_space(scorer, space, {}, np.random.default_rng(0))
+    assert may_be(space.decode(found.X))
+    many = space.draw(20_000, np.random.default_rng(1))
+    assert found.values[0] > scorer.score(many).max()
+    columns = space.fixed({"solvent": "MeCN", "T": 77})
+    held = space.decode(maximize_in_space(scorer, space, columns, np.random.default_rng(0)).X)
+    assert may_be(held)
+    assert (held.solvent == "MeCN").all()
+    assert (held["T"] == 77).all()
+
+
+def test_a_run_from_nothing(tmp_path):
+    space = mixed()
+    learner = pma.Learner(None, "maximum", space=space, random_seed=1)
+    first = learner.ask(10)
+    assert may_be(first)
+    assert first.solvent.nunique() == 3
+    learner.tell(first, yields(first))
+    for _ in range(8):
+        x = learner.ask()
+        learner.tell(x, yields(x))
+    batch = learner.ask(3, fixed={"solvent": "MeCN", "stir": 200})
+    assert may_be(learner.X)
+    assert may_be(batch)
+    assert not batch.duplicated().any()
+    assert (batch.solvent == "MeCN").all()
+    assert (batch.stir == 200).all()
+    assert yields(learner.recommend()) > yields(first).max()
+    # A failure, told as a dict; then the file.
+    learner.tell(batch.iloc[0].to_dict(), np.nan)
+    assert learner.failures.equals(batch.iloc[[0]])
+    assert 0 < learner.success_probability(batch)[0] < 0.7
+    learner.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"1 function.* pass the space as space="):
+        pma.Learner.load(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="differs from that of the file"):
+        pma.Learner.load(tmp_path / "run.nc", space=pma.Space({"T": (0, 1)}))
+    again = pma.Learner.load(tmp_path / "run.nc", space=space)
+    pd.testing.assert_frame_equal(again.ask(2), learner.ask(2))
+    pd.testing.assert_frame_equal(again.X, learner.X)
+    assert "solvent" in repr(again)
+
+
+def test_the_optimum_of_a_space_speaks_of_labels():
+    space = pma.Space({"a": (0, 1), "b": (0, 1), "c": ["u", "v"]}, "a + b <= 1")
+    table = space.sample(25, random_seed=1)
+    y = (table.c == "v") - (table.a - 0.3) ** 2 - (table.b - 0.9) ** 2
+    learner = pma.Learner(pma.ard_gp(table, y, space=space), "maximum", random_seed=1)
+    found = learner.optimum(60, progressbar=False)
+    shown = repr(found)
+    assert "v 100%" in shown
+    places = space.decode(space.snap(found.samples.x.to_numpy()))
+    assert space.can_be(space.encode(places)).all()
+    # The best is on the line a + b = 1, at a = 0.2.
+    assert found.x.a.iloc[0] == pytest.approx(0.2, abs=0.05)
+    assert (found.x.a + found.x.b).iloc[0] == pytest.approx(1, abs=1e-3)
+    assert 0 <= found.regret < 0.05
+    assert learner.stop(0.1, progressbar=False)
+
+
+def test_a_table_with_text_is_read_for_what_it_is(tmp_path):
+    rng = np.random.default_rng(0)
+    pool = pd.DataFrame(
+        {"acid": np.repeat(["HCl", "TFA"], 20), "T": rng.uniform(20, 90, 40), "dry": [True, False] * 20}
+    )
+    pool.index = [f"vial {k}" for k in range(40)]
+    learner = pma.Learner(None, "function", pool=pool, random_seed=1)
+    x = learner.ask(5)
+    assert set(x.index) <= set(pool.index)
+    y = (x.acid == "TFA") + x["T"] / 100 + 0.3 * x.dry
+    learner.tell(x, y)
+    x = learner.ask(2)
+    assert list(x.columns) == ["acid", "T", "dry"]
+    learner.save(tmp_path / "run.nc")
+    again = pma.Learner.load(tmp_path / "run.nc")
+    learner.tell(x, [1.0, 1.2])
+    again.tell(x, [1.0, 1.2])
+    pd.testing.assert_frame_equal(again.ask(2), learner.ask(2))
+    with pytest.raises(ValueError, match="acid must be one of 'HCl', 'TFA'; got 'HBr'"):
+        learner.tell({"acid": "HBr", "T": 50, "dry": True}, 1.0)
+    with pytest.raises(TypeError, match=r"see acid.*space="):
+        pma.ard_gp(pool, rng.normal(size=40))
+    p = pma.predict(learner.fit, pool)
+    assert p.point.to_numpy()[0] == "vial 0"
+
+
+def test_listed_spaces_are_pools_of_their_points():
+    space = pma.Space({"a": range(4), "c": ["x", "y"]})
+    learner = pma.Learner(None, "function", space=space, random_seed=0)
+    x = learner.ask(4)
+    learner.tell(x, x.a + 2.0 * (x.c == "x"))
+    assert learner.n_left == 4
+    rest = learner.ask(4)
+    assert len(pd.concat([x, rest]).drop_duplicates()) == 8
+    with pytest.raises(ValueError, match="has 0 candidate"):
+        learner.ask()
+
+
+def test_indices_and_relevance_are_of_inputs(fit):
+    relevance = pma.relevance(fit)
+    assert list(relevance.input.to_numpy()) == list(fit.gpm.model.coords["group"])
+    with pytest.warns(pma.DataWarning, match="x1, x2, x3"):
+        found = pma.sobol_indices(fit, draws=8, n_points=128, random_seed=1)
+    assert list(found.input.to_numpy()) == list(MIXED)
+    total = found.total.sel(summary="mean")
+    assert total.sel(input="solvent") > total.sel(input="base")
+
+
+def test_indices_of_labels_are_exact_where_these_are_all():
+    space = pma.Space({"c": ["u", "v", "w"], "d": ["p", "q"]})
+    table = pd.concat([space.points()] * 5)
+    effect = {"u": 0.0, "v": 1.0, "w": 3.0}
+    y = table.c.map(effect) + 0.5 * (table.d == "q") + 0.001 * np.random.default_rng(0).normal(size=len(table))
+    fit = pma.fit(pma.ard_gp(table, y, space=space), random_seed=1, progressbar=False)
+    found = pma.sobol_indices(fit, draws=16, n_points=1024, random_seed=1)
+    parts = np.array([np.var([0.0, 1.0, 3.0]), np.var([0.0, 0.5])])
+    assert np.allclose(found["first"].sel(summary="mean"), parts / parts.sum(), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: pma.Space([(0, 1)]), "takes a dict"),
+        (lambda: pma.Space({"a": (1, 0)}), "a must be finite .* low < high"),
+        (lambda: pma.Space({"a": "DMF"}), "a must be .low, high."),
+        (lambda: pma.Space({"a": ["x"]}), "a must have two labels"),
+        (lambda: pma.Space({"a": ["x", "x"]}), "a must have two labels or more, all different"),
+        (lambda: pma.Space({"a": [1.0, 1.0]}), "two different finite numbers"),
+        (lambda: pma.Steps(0, 1, -1), "positive step"),
+        (lambda: pma.Space({"a": (0, 1)}, ["b <= 1"]), "b, which is none of the numbers a"),
+        (lambda: pma.Space({"a": (0, 1), "b": (0, 1)}, ["a + b == 3"]), "no point of the space fulfils"),
+        (lambda: pma.Space({"a": range(3)}, ["a >= 7"]), "no point of the space fulfils"),
+        (lambda: pma.Space({"a": (0, 1)}, [lambda t: t.a > 2]), "hardly any point"),
+        (lambda: pma.Space({"a": (0, 1)}, [lambda t: 1.0]), "must return True or False for each"),
+        (lambda: pma.Space({"a": (0, 1)}, [3]), "a text or a function"),
+        (
+            lambda: pma.Space({"a": (0, 1), "b": pma.Steps(0, 1, 0.1)}, ["a + b == 1"]),
+            "has b, which has steps",
+        ),
+        (lambda: mixed().points(), "more than 20,000 points"),
+        (lambda: pma.ard_gp(pd.DataFrame({"a": [1, 2]}), [1, 2], space={"b": (0, 1)}), "X must have a column b"),
+        (lambda: pma.ard_gp([[1.0]], [1.0], space={"a": (0, 1)}, bounds=[(0, 1)]), "either bounds or space"),
+        (lambda: pma.ard_gp([[1.0]], [1.0], space=3), "space must be a pma.Space"),
+        (
+            lambda: pma.embedding_gp(mixed().sample(4), np.arange(4.0), n_components=1, space=mixed()),
+            "embedding_gp takes a space of numbers only",
+        ),
+        (lambda: pma.Learner(None, "function", space={"a": (0, 1)}, bounds=[(0, 1)]), "either pool=X_pool, bounds"),
+    ],
+)
+def test_what_is_no_space_says_so(make, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        make()
+
+
+def test_a_model_and_its_learner_share_the_space(fit):
+    learner = pma.Learner(fit.gpm, "function")
+    assert learner.space.to_json() == fit.gpm.space.to_json()
+    with pytest.raises(ValueError, match="the model must have the same space"):
+        pma.Learner(fit.gpm, "function", space={"T": (0, 1)})
+    with pytest.raises(ValueError, match="more than a box"):
+        pma.Learner(fit.gpm, "function", bounds=[(0, 1)] * 15)
+    with pytest.raises(ValueError, match="a box has none"):
+        pma.active.pes(fit.gpm, fit=fit, bounds=[(0, 1)] * 15)
+    with pytest.raises(ValueError, match="outside the space"):
+        learner.ask(fixed={"T": 10})
+    with pytest.raises(ValueError, match="fixed has solvents, which is none of the inputs"):
+        learner.ask(fixed={"solvents": "DMF"})
+
+
+def test_numbers_alone_are_a_box_with_more_to_say():
+    """Any builder takes them, and the model is that of bounds."""
+    space = pma.Space({"a": (0, 4), "b": pma.Steps(0, 10, 0.01)}, "a + b <= 12")
+    assert isinstance(pma.Learner(None, "function", space=space)._ledger.candidates, SpaceCandidates)
+    table = space.sample(12, random_seed=1)
+    y = np.sin(table.a) + 0.1 * table.b
+    for make in (pma.ard_gp, lambda *data, **where: pma.composite_gp(*data, "SE + LIN", **where)):
+        ours, theirs = make(table, y, space=space), make(table, y, bounds={"a": (0, 4), "b": (0, 10)})
+        theta = np.random.default_rng(0).normal(size=(2, ours.n_parameters))
+        assert ours.labels == theirs.labels
+        assert np.allclose(ours.posterior().values(theta), theirs.posterior().values(theta), rtol=1e-12)
+    x = pma.Learner(ours, "function", random_seed=1).ask(2)
+    assert (x.a + x.b <= 12 + 1e-9).all()
+
+
+def test_a_batch_shares_what_it_must():
+    learner = pma.Learner(None, "function", space=mixed(), random_seed=1)
+    plate = learner.ask(4, same=["T", "solvent"])
+    assert plate["T"].nunique() == plate.solvent.nunique() == 1
+    assert len(plate.drop_duplicates()) == 4
+    box = pma.Learner(None, "function", bounds=[(0, 1), (0, 1)], random_seed=1).ask(3, same=0)
+    assert len(set(box[:, 0])) == 1
+    assert len(set(box[:, 1])) == 3
+    with pytest.raises(ValueError, match="same has heat, which is none of the inputs"):
+        learner.ask(2, same="heat")
+
+
+def test_pictures_show_labels(fit):
+    axes = pma.plots.plot(fit)
+    assert axes.shape == (2, 4)
+    ticks = {ax.get_xlabel(): [tick.get_text() for tick in ax.get_xticklabels()] for ax in axes.flat}
+    assert ticks["solvent"] == ["DMF", "MeCN", "water"]
+    assert list(ticks) == list(MIXED)
+    # The band goes through the prediction at the point, and along a mixture the parts add up to one.
+    at = fit.gpm.space.sample(1, random_seed=2)
+    axes = pma.plots.plot_slices(fit, at)
+    mean = pma.predict(fit, at).f_mean.item()
+    x, y = axes.flat[4].get_lines()[1].get_data()
+    assert axes.flat[4].get_xlabel() == "x1"
+    assert np.interp(at.x1.item(), x, y) == pytest.approx(mean, abs=0.02)
+    moved = at.assign(x1=x[30], x2=at.x2 * (1 - x[30]) / (1 - at.x1), x3=at.x3 * (1 - x[30]) / (1 - at.x1))
+    assert pma.predict(fit, moved).f_mean.item() == pytest.approx(y[30], rel=1e-6)
+    learner = pma.Learner(fit.gpm, "maximum", random_seed=1)
+    assert pma.plots.plot(learner).shape == (2, 4)
+    with pytest.raises(ValueError, match="for models with a space"):
+        pma.plots.plot_slices(pma.fit(pma.ard_gp([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]), progressbar=False))
+
+
+def run(*arguments):
+    assert main(["suggest", *map(str, arguments)]) == 0
+
+
+def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
+    trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
+    trials.write_text("stir,salt,sugar,solvent,yield\n100,0.2,0.8,DMF,12\n200,0.5,0.5,MeCN,20\n300,0.9,0.1,water,5\n")
+    options = ["--target", "yield", "--learn", "maximum", "--bounds", "stir=100:600:50", "salt=0:1", "sugar=0:1"]
+    options += ["--categorical", "solvent=DMF,MeCN,water", "--constraint", "salt + sugar == 1"]
+    options += ["--state", tmp_path / "run.nc", "--output", sheet]
+    run(trials, *options, "-n", 3)
+    asked = pd.read_csv(sheet)
+    assert np.allclose(asked.salt + asked.sugar, 1, atol=0.01)
+    assert set(asked.solvent) <= {"DMF", "MeCN", "water"}
+    assert (asked.stir % 50 == 0).all()
+    rows = sheet.read_text().splitlines()[1:]
+    sheet.unlink()
+    trials.write_text(trials.read_text() + "".join(f"{row}{k}\n" for k, row in enumerate(rows)))
+    run(trials, *options)
+    assert "6 results, 0 failures, 0 not measured yet; 0 open" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "run.nc")]) == 0
+    assert "solvent" in capsys.readouterr().out
+
+
+def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
+    pool, done = tmp_path / "pool.csv", tmp_path / "done.csv"
+    rows = [
+        f"v{k},{acid},{T},{k % 2}"
+        for k, (acid, T) in enumerate((a, T) for a in ("HCl", "TFA", "AcOH") for T in (20, 40))
+    ]
+    pool.write_text("id,acid,T,flask\n" + "\n".join(rows) + "\n")
+    done.write_text("id,acid,T,flask,y\nv0,HCl,20,0,1.2\nv2,TFA,20,0,2.2\nv3,TFA,40,1,3.2\n")
+    options = [
+        "--target",
+        "y",
+        "--id",
+        "id",
+        "--candidates",
+        pool,
+        "--categorical",
+        "flask",
+        "--state",
+        tmp_path / "run.nc",
+    ]
+    run(done, *options, "-n", 2)
+    shown = capsys.readouterr()
+    assert "inputs: acid, T, flask" in shown.err
+    open_ones = [line.split()[0] for line in shown.out.splitlines()[1:]]
+    assert len(open_ones) == 2
+    assert set(open_ones) <= {"v1", "v4", "v5"}
+    left = next(row for row in rows if row.split(",")[0] == open_ones[0])
+    done.write_text(done.read_text() + f"{left},2.0\n")
+    run(done, *options)
+    assert "4 results" in capsys.readouterr().err
+    done.write_text(done.read_text() + "v9,HBr,20,0,1.0\n")
+    assert main(["suggest", str(done), *map(str, options)]) == 2
+    assert "acid must be one of" in capsys.readouterr().err
+
+
+def price(table):
+    return np.where(table.solvent == "DMF", 5.0, 1.0)
+
+
+def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
+    dear = pma.Learner(fit.gpm, "maximum", cost=price, random_seed=1)
+    scorer, plain = (learner._current.scorer() for learner in (dear, pma.Learner(fit.gpm, "maximum", random_seed=1)))
+    table = fit.gpm.space.sample(20, random_seed=1)
+    X = fit.gpm.space.encode(table)
+    # Of a logarithm it is taken off.
+    assert np.allclose(scorer.score(X) + np.log(price(table)), plain.score(X), rtol=1e-9)
+    named = [
+        pma.Learner(fit.gpm, "function", criterion="uncertainty", cost=cost, random_seed=1) for cost in (price, None)
+    ]
+    dear_scores, scores = (learner._current.scorer().score(X) for learner in named)
+    assert np.allclose(dear_scores * price(table), scores, rtol=1e-9)
+    assert dear.spent == 0
+    dear.run(yields, 20, progressbar=False, budget=8)
+    told = dear.X.iloc[25:]
+    assert dear.spent == price(told).sum() <= 8
+    assert len(dear.pending) == 0
+    dear.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="pass it as cost="):
+        pma.Learner.load(tmp_path / "run.nc", space=mixed())
+    again = pma.Learner.load(tmp_path / "run.nc", space=mixed(), cost=price)
+    assert again.spent == dear.spent
+    pd.testing.assert_frame_equal(again.ask(), dear.ask())
+
+
+def test_costs_are_positive_functions_of_points():
+    bounds = {"a": (0, 1), "b": (0, 1)}
+    ours = pma.Learner(None, "function", bounds=bounds, cost=lambda t: 1 + t.a)
+    assert ours.spent == 0
+    for cost, words in (
+        (3.0, "a function of a table"),
+        (lambda t: t.a - 2, "positive"),
+        (lambda t: [1, 2], "each of 64"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            pma.Learner(None, "function", bounds=bounds, cost=cost)
+    with pytest.raises(ValueError, match="a budget needs to know the cost"):
+        pma.Learner(None, "function", bounds=bounds).run(len, 3, budget=3)
