@@ -48,7 +48,7 @@ def _read_size(name: str, size: Any, n: int, X: Any) -> np.ndarray:
 
 
 def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:
-    """Where the latent function lies, for default priors: about the median, which no outlier moves, or the log mean rate."""
+    """Where the latent function lies, for default priors: about the median, or the log of the mean rate."""
     if likelihood.is_real:
         level = np.median(y)
         width = 1.4826 * np.median(np.abs(y - level)) or float(spread(y)) or abs(float(level)) or 1.0
