@@ -16,7 +16,7 @@ from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
 # Combinations of levels that are looked at, and of which a list is kept as a pool: more are searched like a box.
-_COMBINATIONS, _LISTED = 2_000_000, 20_000
+_COMBINATIONS, _LISTED = 300_000, 20_000
 # Points drawn for each that is wanted, at most.
 _TRIES = 500
 # Points among which a design is spread, for each of its points, and at most.
@@ -210,7 +210,8 @@ class Space(Summarized):
     def listed(self) -> np.ndarray | None:
         """All points (m, D), if they are few."""
         sizes = [len(v.levels) if v.levels is not None else np.inf for v in self.variables]
-        if not np.prod(sizes) <= _COMBINATIONS:
+        # Of these constraints leave fewer.
+        if not np.prod(sizes) <= (_COMBINATIONS if self.linear or self.functions else _LISTED):
             return None
         found, names = np.empty((1, 0)), []
         for variable in self.variables:
