@@ -58,7 +58,7 @@ BUDGETS = {
     "structure": 1800,
     "criteria": 3540,
     "checking": 960,
-    "learner": 3960,
+    "learner": 4020,
     "relevant_inputs": 1540,
     "plots": 1540,
     "datasets": 60,

@@ -303,6 +303,11 @@ def test_indices_of_labels_are_exact_where_these_are_all():
             "has b, which has steps",
         ),
         (lambda: mixed().points(), "more than 20,000 points"),
+        (
+            lambda: pma.Space(pd.DataFrame({"when": pd.date_range("2026-01-01", periods=3)})),
+            "dates are not numbers; write",
+        ),
+        (lambda: pma.Space(pd.DataFrame({"id": [f"v{k}" for k in range(30)]})), r"table.set_index\('id'\)"),
         (lambda: pma.ard_gp(pd.DataFrame({"a": [1, 2]}), [1, 2], space={"b": (0, 1)}), "X must have a column b"),
         (lambda: pma.ard_gp([[1.0]], [1.0], space={"a": (0, 1)}, bounds=[(0, 1)]), "either bounds or space"),
         (lambda: pma.ard_gp([[1.0]], [1.0], space=3), "space must be a pma.Space"),

@@ -56,16 +56,22 @@ def maxima_in_space(
     optima: Sequence[OptimizedPaths], space: Space, success: Success | None, x: np.ndarray, rng: np.random.Generator
 ) -> list[OptimizedPaths]:
     """The same paths, with maxima moved from points that stand for a space to higher ones beside them, or x (D,)."""
-    moved = []
-    for gp, paths, maxima in optima:
-        places, every = space.snap(gp.to_user(maxima.X)), np.arange(len(maxima.X))
-        for step in _STEPS:
-            near = space.near(np.repeat(places, _NEAR, axis=0), step, rng, {})
-            if success is not None:
-                near = near[success.is_likely(near)]
-            places, values = _highest(gp, paths, every, np.concatenate([places, x[None], near]))
-        moved.append(OptimizedPaths(gp, paths, maxima._replace(X=gp.x_map(places), values=values)))
-    return moved
+    places = [space.snap(o.gp.to_user(o.maxima.X)) for o in optima]
+    heights = [o.maxima.values for o in optima]
+    ends = np.cumsum([len(values) for values in heights])[:-1]
+    for step in _STEPS:
+        found = []
+        for o, at in zip(optima, places, strict=True):
+            near = space.near(np.repeat(at, _NEAR, axis=0), step, rng, {})
+            found.append(_highest(o.gp, o.paths, np.arange(len(at)), np.concatenate([at, x[None], near])))
+        higher, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        works = np.ones(len(values), bool) if success is None else success.is_likely(higher)
+        places = np.split(np.where(works[:, None], higher, np.concatenate(places)), ends)
+        heights = np.split(np.where(works, values, np.concatenate(heights)), ends)
+    return [
+        OptimizedPaths(o.gp, o.paths, o.maxima._replace(X=o.gp.x_map(at), values=values))
+        for o, at, values in zip(optima, places, heights, strict=True)
+    ]
 
 
 def _highest(gp: ConditionedGP, paths: Paths, which: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ class Polytope:
 
         is_fixed = self.low == self.high
         basis = null_space(np.concatenate([self.E, np.eye(len(self.low))[is_fixed]]))
-        X = np.tile(self._center(), (n, 1))
+        X = np.tile(self.center, (n, 1))
         width = np.where(is_fixed, 1.0, self.high - self.low)
         for _ in range(_WALK + _MORE * basis.shape[1] if basis.size else 0):
             # Isotropic in units of the sides.
@@ -124,7 +125,8 @@ class Polytope:
             X[is_free] += (rng.uniform(behind, ahead)[:, None] * step)[is_free]
         return np.clip(X, self.low, self.high)
 
-    def _center(self) -> np.ndarray:
+    @cached_property
+    def center(self) -> np.ndarray:
         """A point as far inside as possible; a ValueError if there is none."""
         from scipy.optimize import linprog
 

@@ -16,7 +16,7 @@ from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
 # Combinations of levels that are looked at, and of which a list is kept as a pool: more are searched like a box.
-_COMBINATIONS, _LISTED = 2_000_000, 20_000
+_COMBINATIONS, _LISTED = 300_000, 20_000
 # Points drawn for each that is wanted, at most.
 _TRIES = 500
 # Points among which a design is spread, for each of its points, and at most.
@@ -210,7 +210,8 @@ class Space(Summarized):
     def listed(self) -> np.ndarray | None:
         """All points (m, D), if they are few."""
         sizes = [len(v.levels) if v.levels is not None else np.inf for v in self.variables]
-        if not np.prod(sizes) <= _COMBINATIONS:
+        # Of these constraints leave fewer.
+        if not np.prod(sizes) <= (_COMBINATIONS if self.linear or self.functions else _LISTED):
             return None
         found, names = np.empty((1, 0)), []
         for variable in self.variables:
@@ -233,15 +234,7 @@ class Space(Summarized):
             if not len(rows):
                 raise ValueError("no point of the space has the fixed values")
             return rows[rng.integers(len(rows), size=n)]
-        low, high = (end.copy() for end in self.limits)
-        low[list(fixed)] = high[list(fixed)] = list(fixed.values())
-        real = np.flatnonzero(self.is_real)
-        of_reals = [one for one in self.polytope_rows if not one[0][~self.is_real].any()]
-        walk = (
-            Polytope(low[real], high[real], [(row[real], limit, kind) for row, limit, kind in of_reals])
-            if of_reals
-            else None
-        )
+        real, walk = np.flatnonzero(self.is_real), self._walk(fixed) if fixed else self._free_walk
         found: list[np.ndarray] = []
         for _ in range(_TRIES):
             size = max(2 * (n - sum(map(len, found))), 32)
@@ -253,6 +246,18 @@ class Space(Summarized):
             if sum(map(len, found)) >= n:
                 return np.concatenate(found)[:n]
         raise ValueError("hardly any point of the space fulfils all constraints: list those that can be made in a pool")
+
+    def _walk(self, fixed: Mapping[int, float]) -> Polytope | None:
+        """The linear constraints among real numbers, with values of some columns."""
+        low, high = (end.copy() for end in self.limits)
+        low[list(fixed)] = high[list(fixed)] = list(fixed.values())
+        real = self.is_real
+        rows = [(row[real], limit, kind) for row, limit, kind in self.polytope_rows if not row[~real].any()]
+        return Polytope(low[real], high[real], rows) if rows else None
+
+    @cached_property
+    def _free_walk(self) -> Polytope | None:
+        return self._walk({})
 
     @cached_property
     def polytope_rows(self) -> list[tuple[np.ndarray, float, bool]]:

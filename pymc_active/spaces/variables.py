@@ -13,6 +13,8 @@ from pymc_active.support.tables import as_floats, read_numbers
 
 # Levels of one input at most; longer ranges of numbers are better taken for real ones.
 _MOST_LEVELS = 10_000
+# Longer columns of text without repetition are names of rows (a guess).
+_NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -199,9 +201,13 @@ def make_variable(name: str, spec: Any) -> Variable:
 def of_column(column: pd.Series) -> Variable:
     """The variable that a column of a table of candidates shows."""
     name = str(column.name)
+    if column.dtype.kind in "mM":
+        as_floats(column)  # says what to write in place of dates
     if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(column.dtype):
         is_category = isinstance(column.dtype, pd.CategoricalDtype)
         labels = column.cat.categories if is_category else pd.unique(column.dropna())
+        if len(labels) == len(column) > _NAMES:
+            raise ValueError(f"{name} has another label in each row, which tells nothing: table.set_index({name!r})")
         return make_variable(name, labels.tolist())
     if pd.api.types.is_bool_dtype(column.dtype):
         return make_variable(name, [False, True])
