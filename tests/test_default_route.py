@@ -188,7 +188,7 @@ ELSEWHERE = {
     "bald_from_trace",
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),
-    *("plot_check", "plot_active_inputs"),
+    *("plot_check", "plot_active_inputs", "plot_slices"),
 }
 
 
