@@ -65,6 +65,7 @@ def test_tables_become_columns_and_come_back():
 
 def test_points_drawn_can_be_made():
     assert may_be(mixed().sample(500, random_seed=2))
+    assert may_be(pma.active.random_design(mixed(), 20, random_seed=2))
     labels = mixed().sample(3000, random_seed=3)
     share = (labels.base == "a").mean()
     assert abs(share - 1 / 3) < 4 * np.sqrt(2 / 9 / 3000)

@@ -16,7 +16,7 @@ from pymc_active.spaces.space import Space
 
 # Random points scored, steps away from measured points, the best points from which to go on, and how often.
 _SEEDS, _NEAR, _STARTS, _ROUNDS = 1_000, 100, 6, 6
-# Iterations of a climb, and levels of an input that are tried, the nearest ones.
+# Iterations of a climb, and numbers of an input that are tried, the nearest ones.
 _MAXITER, _LEVELS = 16, 24
 # Starts closer than this in all inputs, as a part of the space, are merged.
 _APART = 0.02
@@ -82,7 +82,8 @@ def maximize_in_space(
         for owner, z in enumerate(Z):
             for columns, values in moves:
                 away = np.square(values - z[columns]).sum(1)
-                near = np.argsort(away, kind="stable")[:_LEVELS]
+                # All labels are equally near.
+                near = np.argsort(away, kind="stable")[: _LEVELS if len(columns) == 1 else None]
                 new = np.tile(z, (len(near), 1))
                 new[:, columns] = values[near]
                 found.append(new[away[near] > 0])

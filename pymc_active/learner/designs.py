@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pymc_active.spaces.space import Space
 from pymc_active.support.options import count
 from pymc_active.support.tables import Bounds, box_or_pool, read_bounds, read_inputs
 
@@ -19,11 +20,11 @@ def random_design(
     bounds: Bounds | None = None,
     pool: Any = None,
 ) -> Any:
-    """Random points of a box, or random rows of a pool without repetition.
+    """Random points of a box or a space, or random rows of a pool without repetition.
 
     Parameters
     ----------
-    bounds_or_pool : list of tuples (low, high), or ndarray, DataFrame of shape (m, D)
+    bounds_or_pool : list of tuples (low, high), Space, or ndarray, DataFrame of shape (m, D)
         A list of *tuples* is read as bounds, an array or data frame as a pool. A list of lists is ambiguous and
         refused: pass it as ``bounds=`` or ``pool=``.
     bounds, pool
@@ -44,6 +45,8 @@ def random_design(
     >>> random_design([(0, 1), (10, 20)], 3, random_seed=1).shape
     (3, 2)
     """
+    if isinstance(bounds_or_pool, Space):
+        return bounds_or_pool.sample(count("n", n), random_seed)
     bounds, pool = box_or_pool(bounds_or_pool, bounds, pool)
     rng, n = np.random.default_rng(random_seed), count("n", n)
     if bounds is not None:
