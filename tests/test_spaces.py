@@ -117,6 +117,26 @@ def test_few_points_are_listed():
     assert len(quarter.points()) == 23 * 22 * 21 / 6
 
 
+def test_labels_in_an_order_are_steps():
+    grade = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    space = pma.Space({"grade": grade, "a": (0, 1)})
+    table = pd.DataFrame({"grade": ["high", "low", "mid"], "a": [0.0, 0.5, 1.0]})
+    assert space.encode(table).tolist() == [[2, 0], [0, 0.5], [1, 1]]
+    pd.testing.assert_frame_equal(space.decode(space.encode(table)), table)
+    assert pma.Space(table.astype({"grade": grade})).to_json() == space.to_json()
+    assert type(space).from_json(space.to_json()).encode(table).tolist() == space.encode(table).tolist()
+    gpm = pma.ard_gp(table, [3.0, 1.0, 2.0], space=space)
+    assert list(gpm.model.coords["group"]) == ["grade", "a"]
+    learner = pma.Learner(gpm, "function", random_seed=0)
+    assert learner.ask().grade.item() in grade.categories
+    [ax, _] = pma.plots.plot(learner)[0]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["low", "mid", "high"]
+    with pytest.raises(ValueError, match="grade must be one of 'low', 'mid', 'high'; got 'top'"):
+        learner.tell({"grade": "top", "a": 0.5}, 1.0)
+    with pytest.raises(ValueError, match="none of the numbers a"):
+        pma.Space({"grade": grade, "a": (0, 1)}, "grade <= 1")
+
+
 def test_labels_are_exchangeable(fit):
     posterior, theta = fit.gpm.posterior(), fit.ensemble.thetas[0]
     one = fit.gpm.space.sample(1, random_seed=0)

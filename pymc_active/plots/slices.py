@@ -46,7 +46,7 @@ def plot_slices(fit: Fit | ModelAverage, at: Any = None, *, axes: Any = None) ->
         if variable.levels is None:
             _make_room(grid, space, name)
         found = band(fit, grid)
-        is_number = len(variable.columns) == 1
+        is_number = not hasattr(variable, "labels")
         shown = values[:, 0] if is_number else np.arange(len(values))
         places = data[name].to_numpy() if is_number else _rows(X[:, space.columns[name]], values)
         mark = here[name].iloc[0] if is_number else _rows(held[None, space.columns[name]], values)[0]

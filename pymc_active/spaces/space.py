@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.spaces.constraints import Linear, Polytope, holds, parse
-from pymc_active.spaces.variables import Categorical, Group, Ordered, make_variable, of_column
+from pymc_active.spaces.variables import Categorical, Group, Ordered, Ordinal, make_variable, of_column
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 
@@ -46,6 +46,7 @@ class Space(Summarized):
         * ``(low, high)``: any number between
         * ``pma.Steps(low, high, step)``, a ``range``, or a list of numbers: these numbers only
         * a list of labels, texts or bools: one of them, all pairs equally far apart
+        * an ordered ``pd.CategoricalDtype``: labels as equally spaced steps
         * a DataFrame whose index has the labels: the same, with descriptors. How much these matter is learned, beside
           what is particular to each label
 
@@ -83,7 +84,7 @@ class Space(Summarized):
             raise TypeError(f"a Space takes a dict, name -> what it can be, or a table; got {type(variables).__name__}")
         if isinstance(constraints, str) or callable(constraints):
             constraints = [constraints]
-        numbers = [variable.name for variable in self.variables if not isinstance(variable, Categorical)]
+        numbers = [variable.name for variable in self.variables if not hasattr(variable, "labels")]
         self.linear = [parse(one, numbers) for one in constraints if isinstance(one, str)]
         self.functions = [one for one in constraints if not isinstance(one, str)]
         if strange := [one for one in self.functions if not callable(one)]:
@@ -144,11 +145,11 @@ class Space(Summarized):
     @property
     def has_labels(self) -> bool:
         """Whether an input has labels in place of numbers."""
-        return any(isinstance(variable, Categorical) for variable in self.variables)
+        return any(hasattr(variable, "labels") for variable in self.variables)
 
     def table(self, values: Any, what: str = "X") -> Any:
         """A table with the inputs as columns, in their order; arrays, and tables of the columns, as they are."""
-        if not isinstance(values, pd.DataFrame) or list(values.columns) == list(self.inputs):
+        if not isinstance(values, pd.DataFrame) or self._has_columns(values):
             if getattr(values, "ndim", 0) == 2 and values.shape[1] != len(self.inputs):
                 raise ValueError(f"{what} must be a DataFrame with the columns {', '.join(self.names)}")
             return values
@@ -158,10 +159,15 @@ class Space(Summarized):
             raise ValueError(f"{what} has the column {more[0]}, which is no input: write {what}[{self.names}]")
         return values[self.names]
 
+    def _has_columns(self, table: pd.DataFrame) -> bool:
+        """Whether a table is one of columns already; inputs that are numbers have columns of the same names."""
+        is_number = [pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes]
+        return list(table.columns) == list(self.inputs) and all(is_number)
+
     def encode(self, values: Any, what: str = "X") -> Any:
         """The columns (n, D) of a table of inputs; arrays, and tables of the columns, as they are."""
         table = self.table(values, what)
-        if not isinstance(table, pd.DataFrame) or list(table.columns) == list(self.inputs):
+        if not isinstance(table, pd.DataFrame) or self._has_columns(table):
             return table
         return np.hstack([variable.encode(table[variable.name]) for variable in self.variables])
 
@@ -334,6 +340,8 @@ class Space(Summarized):
                 specs[name] = Categorical(name, one["labels"], pd.DataFrame(one["descriptors"], index=one["labels"]))
             elif "labels" in one:
                 specs[name] = Categorical(name, one["labels"])
+            elif "ordered" in one:
+                specs[name] = Ordinal(name, one["ordered"])
             else:
                 specs[name] = one["levels"] if "levels" in one else (one["low"], one["high"])
         return cls(specs, saved["constraints"])
@@ -341,9 +349,11 @@ class Space(Summarized):
     def _summary(self) -> Summary:
         facts: dict[str, Any] = {}
         for variable in self.variables:
-            if isinstance(variable, Categorical):
-                more = "" if variable.descriptors is None else f", {len(variable.descriptors.columns)} descriptors"
-                facts[variable.name] = f"{variable.n_labels} labels{more}"
+            if isinstance(variable, Categorical | Ordinal):
+                of = getattr(variable, "descriptors", None)
+                more = "" if of is None else f", {len(of.columns)} descriptors"
+                more = ", in order" if isinstance(variable, Ordinal) else more
+                facts[variable.name] = f"{len(variable.labels)} labels{more}"
             else:
                 steps = "" if variable.levels is None else f", {len(variable.levels)} values"
                 facts[variable.name] = f"{variable.low[0]:g} to {variable.high[0]:g}{steps}"

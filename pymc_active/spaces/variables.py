@@ -109,6 +109,26 @@ class Ordered(Variable):
         return {"levels": self.levels[:, 0].tolist()}
 
 
+class Ordinal(Ordered):
+    """Labels in an order, as equally spaced numbers."""
+
+    def __init__(self, name: str, labels: Sequence):
+        super().__init__(name, range(len(labels)))
+        self.labels = list(labels)
+
+    @override
+    def encode(self, values):
+        return np.array(_numbers_of(values, self.name, self.labels), float)[:, None]
+
+    @override
+    def decode(self, Z):
+        return pd.Series([self.labels[round(z)] for z in Z[:, 0].tolist()], dtype=None if len(Z) else object)
+
+    @override
+    def to_json(self):
+        return {"ordered": [_plain(label) for label in self.labels]}
+
+
 class Categorical(Variable):
     """Labels: a column of ones and zeros for each, and the descriptors of the labels, if there are any.
 
@@ -126,8 +146,6 @@ class Categorical(Variable):
             self.columns += [f"{name}.{column}" for column in descriptors.columns]
         self.levels = np.hstack([one_hot, more])
         self.low, self.high = self.levels.min(0), self.levels.max(0)
-        # Labels are compared as they are written, so that a file finds them again.
-        self._numbers = {label: k for k, label in enumerate(self.labels)}
 
     @property
     @override
@@ -148,12 +166,7 @@ class Categorical(Variable):
 
     @override
     def encode(self, values):
-        numbers = [self._numbers.get(value) for value in values.tolist()]
-        if None in numbers:
-            strange, known = values.iloc[numbers.index(None)], ", ".join(map(repr, self.labels[:8]))
-            more = ", …" if self.n_labels > 8 else ""
-            raise ValueError(f"{self.name} must be one of {known}{more}; got {strange!r}")
-        return self.levels[numbers]
+        return self.levels[_numbers_of(values, self.name, self.labels)]
 
     @override
     def decode(self, Z):
@@ -162,19 +175,39 @@ class Categorical(Variable):
 
     @override
     def to_json(self):
-        labels = [label.item() if isinstance(label, np.generic) else label for label in self.labels]
+        labels = [_plain(label) for label in self.labels]
         if self.descriptors is None:
             return {"labels": labels}
         return {"labels": labels, "descriptors": self.descriptors.to_dict("list")}
+
+
+def _numbers_of(values: pd.Series, name: str, labels: list) -> list[int]:
+    """Positions of values among the labels; a ValueError for one that is none of them."""
+    known = {label: k for k, label in enumerate(labels)}
+    numbers = [known.get(value, -1) for value in values.tolist()]
+    if -1 in numbers:
+        strange, more = values.iloc[numbers.index(-1)], ", …" if len(labels) > 8 else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, labels[:8]))}{more}; got {strange!r}")
+    return numbers
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def make_variable(name: str, spec: Any) -> Variable:
     """The variable of a user's words: ends, steps, a list of numbers or labels, or a table of descriptors."""
     if isinstance(spec, Variable):
         return spec
+    kind = spec if isinstance(spec, pd.CategoricalDtype) else getattr(spec, "dtype", None)
+    if isinstance(kind, pd.CategoricalDtype) and kind.categories is not None:
+        labels = kind.categories.tolist()
+        _check_labels(name, labels)
+        return Ordinal(name, labels) if kind.ordered else Categorical(name, labels)
     if isinstance(spec, pd.DataFrame):
         varies = [column for column in spec.columns if np.ptp(as_floats(spec[column])) > 0]
-        return _checked(name, Categorical(name, spec.index.tolist(), spec[varies]), spec.index)
+        _check_labels(name, spec.index.tolist())
+        return Categorical(name, spec.index.tolist(), spec[varies])
     if isinstance(spec, Steps | range):
         levels = spec.levels if isinstance(spec, Steps) else np.array(spec, float)
         if not 2 <= len(levels) <= _MOST_LEVELS:
@@ -191,7 +224,8 @@ def make_variable(name: str, spec: Any) -> Variable:
             if len(set(values)) < 2 or not np.isfinite(values).all():
                 raise ValueError(f"{name} must have two different finite numbers, or more; got {values!r}")
             return Ordered(name, values)
-        return _checked(name, Categorical(name, values), pd.Index(values))
+        _check_labels(name, values)
+        return Categorical(name, values)
     raise TypeError(
         f"{name} must be (low, high), pma.Steps(low, high, step), a range, a list of numbers or labels, or a "
         f"DataFrame of descriptors with the labels as its index; got {type(spec).__name__}"
@@ -203,9 +237,10 @@ def of_column(column: pd.Series) -> Variable:
     name = str(column.name)
     if column.dtype.kind in "mM":
         as_floats(column)  # says what to write in place of dates
-    if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(column.dtype):
-        is_category = isinstance(column.dtype, pd.CategoricalDtype)
-        labels = column.cat.categories if is_category else pd.unique(column.dropna())
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return make_variable(name, column.dtype)
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        labels = pd.unique(column.dropna())
         if len(labels) == len(column) > _NAMES:
             raise ValueError(f"{name} has another label in each row, which tells nothing: table.set_index({name!r})")
         return make_variable(name, labels.tolist())
@@ -215,10 +250,9 @@ def of_column(column: pd.Series) -> Variable:
     return make_variable(name, (low, high if high > low else low + max(abs(low), 1.0)))
 
 
-def _checked(name: str, variable: Categorical, labels: pd.Index) -> Categorical:
-    if len(labels) < 2 or not labels.is_unique or labels.hasnans:
-        raise ValueError(f"{name} must have two labels or more, all different and none missing; got {list(labels)!r}")
+def _check_labels(name: str, labels: list) -> None:
+    if len(labels) < 2 or len(set(labels)) < len(labels) or pd.isna(labels).any():
+        raise ValueError(f"{name} must have two labels or more, all different and none missing; got {labels!r}")
     for label in labels:
         if not isinstance(label, str | int | float | bool | np.generic):
             raise TypeError(f"labels of {name} must be text, numbers or bools; got {type(label).__name__}")
-    return variable
