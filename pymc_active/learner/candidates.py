@@ -13,7 +13,7 @@ import pandas as pd
 
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.epig import rows_among, targets_in
-from pymc_active.criteria.maximize_in_box import maximize
+from pymc_active.criteria.maximize_in_box import LocalMaxima, maximize
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import screened
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
@@ -223,6 +223,24 @@ class Pool(Rows):
         return f"a pool of {len(self.X)} points"
 
 
+def best_free(
+    found: LocalMaxima, tried: Sequence[Choice], pending: Sequence[Choice], repeat: bool, width: np.ndarray
+) -> Choice:
+    """The best of local maxima that is neither pending nor, unless points are repeated, was tried."""
+
+    def is_away(x: np.ndarray, others: np.ndarray, least: float) -> bool:
+        """Whether a point differs so much, as a part of the width, from each of the others in some input."""
+        return bool((np.abs(others - x) / width).max(1).min(initial=np.inf) >= least)
+
+    asked, measured = (np.reshape([one.x for one in part], (-1, len(width))) for part in (pending, tried))
+    taken, apart = (asked, _SAME) if repeat else (np.concatenate([measured, asked]), _APART)
+    free = [Choice(x, -1, float(value)) for x, value in zip(*found, strict=True) if is_away(x, taken, _SAME)]
+    if free:
+        # All that is left of a peak that is known are points beside each other, which would tell the same.
+        return next((choice for choice in free if is_away(choice.x, asked, apart)), free[0])
+    raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
+
+
 class Box:
     """All points between lower and upper bounds."""
 
@@ -260,18 +278,7 @@ class Box:
             low[k] = high[k] = value
         if scorer is None:
             return Choice(rng.uniform(low, high), -1, np.nan)
-        asked, measured = (np.reshape([one.x for one in part], (-1, len(self.low))) for part in (pending, tried))
-        taken, apart = (asked, _SAME) if self.repeat else (np.concatenate([measured, asked]), _APART)
-        found = maximize(scorer, low, high, rng)
-        free = [Choice(x, -1, float(v)) for x, v in zip(*found, strict=True) if self._is_away(x, taken, _SAME)]
-        if free:
-            # All that is left of a peak that is known are points beside each other, which would tell the same.
-            return next((choice for choice in free if self._is_away(choice.x, asked, apart)), free[0])
-        raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
-
-    def _is_away(self, x: np.ndarray, others: np.ndarray, least: float) -> bool:
-        """Whether a point differs so much, as a part of the box, from each of the others in some input."""
-        return bool((np.abs(others - x) / (self.high - self.low)).max(1).min(initial=np.inf) >= least)
+        return best_free(maximize(scorer, low, high, rng), tried, pending, self.repeat, self.high - self.low)
 
     def maximum(self, scorer):
         found = maximize(scorer, self.low, self.high, np.random.default_rng(0))

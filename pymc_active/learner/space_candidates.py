@@ -9,11 +9,9 @@ import numpy as np
 
 from pymc_active.criteria.maximize_in_space import maximize_in_space
 from pymc_active.criteria.maximum.domain import Domain
-from pymc_active.learner.candidates import Choice
+from pymc_active.learner.candidates import Choice, best_free
 from pymc_active.spaces.space import Space
 
-# Points closer than this fraction of the space in all inputs are the same; those of a batch are apart, if others exist.
-_SAME, _APART = 1e-6, 0.02
 # Points that stand for the space where sample paths are maximised.
 _PLACES = 2_048
 # Points of which the nearest is taken for one of a design that cannot be made.
@@ -59,18 +57,8 @@ class SpaceCandidates:
     def choose(self, scorer, tried, pending, rng):
         if scorer is None:
             return Choice(self.space.draw(1, rng, self.fixed)[0], -1, np.nan)
-        asked, measured = (np.reshape([one.x for one in part], (-1, len(self.limits[0]))) for part in (pending, tried))
-        taken, apart = (asked, _SAME) if self.repeat else (np.concatenate([measured, asked]), _APART)
         found = maximize_in_space(scorer, self.space, self.fixed, rng)
-        free = [Choice(x, -1, float(v)) for x, v in zip(*found, strict=True) if self._is_away(x, taken, _SAME)]
-        if free:
-            return next((choice for choice in free if self._is_away(choice.x, asked, apart)), free[0])
-        raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
-
-    def _is_away(self, x: np.ndarray, others: np.ndarray, least: float) -> bool:
-        """Whether a point differs so much, as a part of the space, from each of the others in some input."""
-        width = np.subtract(*reversed(self.limits))
-        return bool((np.abs(others - x) / width).max(1).min(initial=np.inf) >= least)
+        return best_free(found, tried, pending, self.repeat, np.subtract(*reversed(self.limits)))
 
     def maximum(self, scorer):
         found = maximize_in_space(scorer, self.space, {}, np.random.default_rng(0))
