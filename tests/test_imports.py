@@ -43,7 +43,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 # Lines of each room at most, rounded up to 20.
 BUDGETS = {
     "support": 1340,
-    "spaces": 760,
+    "spaces": 800,
     "kernels": 2200,
     "likelihoods": 620,
     "posterior": 2680,
