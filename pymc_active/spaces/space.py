@@ -19,8 +19,8 @@ from pymc_active.support.summaries import Summarized, Summary
 _COMBINATIONS, _LISTED = 300_000, 20_000
 # Points drawn for each that is wanted, at most.
 _TRIES = 500
-# Points among which a design is spread, for each of its points, and at most.
-_SPREAD, _MOST = 200, 4_000
+# Random sets, one of which is a first design.
+_SETS = 100
 
 type Constraint = str | Callable[[pd.DataFrame], Any]
 
@@ -306,14 +306,11 @@ class Space(Summarized):
         return found
 
     def spread(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Points (n, D) that lie far apart, each as far as possible from those before it (Kennard & Stone 1969)."""
-        Z = self.draw(min(_SPREAD * n, _MOST), rng)
-        scaled = Z / self.scale[1]
-        rows, nearest = [0], np.full(len(Z), np.inf)
-        for _ in range(n - 1):
-            nearest = np.minimum(nearest, np.square(scaled - scaled[rows[-1]]).sum(1))
-            rows.append(int(nearest.argmax()))
-        return Z[rows]
+        """Points (n, D): of several random sets the one whose nearest two are farthest apart."""
+        sets = self.draw(_SETS * n, rng).reshape(_SETS, n, -1)
+        scaled = sets / self.scale[1]
+        apart = np.square(scaled[:, :, None] - scaled[:, None]).sum(-1) + np.where(np.eye(n), np.inf, 0.0)
+        return sets[apart.min((1, 2)).argmax()]
 
     def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> pd.DataFrame:
         """Random points that can be made, a table with a column for each input."""
