@@ -70,7 +70,7 @@ def pes_ground_truth(
     for name, value, least in (("draws", draws, 1), ("fewest", fewest, _FEWEST)):
         count(name, value, least=least)
     [gp] = conditioned_gps(ensemble_of(point, gpm), minimize=minimize)
-    check_data(gpm.y)
+    check_data(gpm.y, gpm)
     rng = np.random.default_rng(random_seed)
     sides = (np.arange(n_grid) + 0.5) / n_grid
     unit = np.stack(np.meshgrid(*[sides] * width, indexing="ij"), axis=-1).reshape(-1, width)

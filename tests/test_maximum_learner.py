@@ -323,7 +323,7 @@ def test_the_optimum_of_a_pool_names_probable_rows():
         learner.forget(asked)
     with pytest.raises(ValueError, match=r"row 0, \(0, 0, 0, 0, 0, …\), is not"):
         learner.forget(np.zeros((1, 7)))
-    with pytest.raises(ValueError, match="a box has no rows"):
+    with pytest.raises(ValueError, match="a box or a space has no rows"):
         after_a_few()[1].row_probabilities()
 
 

@@ -24,7 +24,7 @@ class Steps:
     Examples
     --------
     >>> Steps(100, 600, 50).levels[:3]
-    array([100., 150., 200.])
+    array([100, 150, 200])
     """
 
     low: float
