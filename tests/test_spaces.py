@@ -182,6 +182,31 @@ def test_the_search_finds_what_a_list_of_all_points_has(name):
     assert np.allclose(scorer.score(found.X[:5]), found.values[:5])
 
 
+def test_the_search_changes_one_input_after_another():
+    """A space of labels too large to list, whose best point is some changes away from all random ones."""
+
+    class Counted:
+        ensemble = type("E", (), {"X": np.empty((0, 48)), "y": np.zeros(5), "parts": [0], "n_models": 1})
+        n_models, n_full, share, seeds = 1, 10_000, 1.0, np.empty((0, 48))
+
+        def score(self, Z):
+            return Z[:, ::6].sum(1)
+
+        def coarse(self, n):
+            return None
+
+        def gradient(self, Z):
+            return None
+
+        def fine(self):
+            return None
+
+    space = pma.Space({f"c{k}": list("uvwxyz") for k in range(8)})
+    found = maximize_in_space(Counted(), space, {}, np.random.default_rng(0))
+    # Six rounds, from random points of which the best have about five of eight.
+    assert found.values[0] == 8
+
+
 def test_the_search_climbs_within_the_constraints(fit):
     space, scorer = fit.gpm.space, prepare(CRITERIA["uncertainty"].make(), fit)
     found = maximize_in_space(scorer, space, {}, np.random.default_rng(0))

@@ -34,9 +34,8 @@ def maximize_in_space(
     width = high - low
     rough = scorer.coarse(min(CLIMB, most_kept(len(scorer.ensemble.y)))) or scorer
     real = np.flatnonzero(space.is_real & ~np.isin(np.arange(len(low)), list(fixed)))
-    others = [space.columns[v.name] for v in space.variables if v.levels is not None]
-    levels = [v.levels for v in space.variables if v.levels is not None]
-    moves = [(c, L) for c, L in zip(others, levels, strict=True) if L is not None and not set(c) & set(fixed)]
+    others = [(space.columns[v.name], v.levels) for v in space.variables]
+    moves = [(columns, L) for columns, L in others if L is not None and not set(columns) & set(fixed)]
 
     def gradient(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = rough.gradient(Z)
@@ -102,9 +101,9 @@ def maximize_in_space(
     if not np.isfinite(maxima.values).any():
         raise ValueError("the criterion is not finite at any point of the space")
     Z = maxima.X[distinct_rows(maxima.X / width, lambda a, b: np.abs(a - b).max() > _APART, _STARTS)]
-    best, seen = finite(rough.score(Z)), [Z]
+    best, seen = finite(rough.score(Z)), [Z.copy()]
     for _ in range(_ROUNDS):
-        before = best
+        before = best.copy()
         if len(real):
             climbed = climb(Z)
             values = finite(rough.score(climbed))
