@@ -335,6 +335,7 @@ def test_indices_of_labels_are_exact_where_these_are_all():
         (lambda: pma.Space({"a": (1, 0)}), "a must be finite .* low < high"),
         (lambda: pma.Space({"a": "DMF"}), "a must be .low, high."),
         (lambda: pma.Space({"a": ["x"]}), "a must have two labels"),
+        (lambda: pma.Space({"a": BASES.assign(mass=np.nan)}), "the descriptors of a must be finite"),
         (lambda: pma.Space({"a": ["x", "x"]}), "a must have two labels or more, all different"),
         (lambda: pma.Space({"a": [1.0, 1.0]}), "two different finite numbers"),
         (lambda: pma.Steps(0, 1, -1), "positive step"),

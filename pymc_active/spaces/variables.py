@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, override
 import numpy as np
 import pandas as pd
 
-from pymc_active.support.tables import as_floats, read_numbers
+from pymc_active.support.tables import as_floats, read_inputs, read_numbers
 
 # Levels of one input at most; longer ranges of numbers are better taken for real ones.
 _MOST_LEVELS = 10_000
@@ -205,9 +205,9 @@ def make_variable(name: str, spec: Any) -> Variable:
         _check_labels(name, labels)
         return Ordinal(name, labels) if kind.ordered else Categorical(name, labels)
     if isinstance(spec, pd.DataFrame):
-        varies = [column for column in spec.columns if np.ptp(as_floats(spec[column])) > 0]
         _check_labels(name, spec.index.tolist())
-        return Categorical(name, spec.index.tolist(), spec[varies])
+        varies = np.ptp(read_inputs(spec, f"the descriptors of {name}"), axis=0) > 0
+        return Categorical(name, spec.index.tolist(), spec.loc[:, varies] if varies.any() else None)
     if isinstance(spec, Steps | range):
         levels = spec.levels if isinstance(spec, Steps) else np.array(spec, float)
         if not 2 <= len(levels) <= _MOST_LEVELS:
