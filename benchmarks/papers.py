@@ -1,10 +1,9 @@
 """Which tables and figures of the four papers still lack records, and which are made next?
 
-``python -m benchmarks.papers --minutes 90``, or ``make papers``, makes missing records, the most wanted first. A step
-is a script of a paper's folder, in a process of its own at lowest priority. Steps have ten minutes in turn, again and
-again, until the time is up or nothing is missing. A record that was begun is finished, which may take longer. The next
-call goes on. ``--list`` prints how many records of this engine each step has and wants: at most so many, since rows
-without data and methods without their package are left out. ``benchmarks/readme_tables.py`` and
+``python -m benchmarks.papers --minutes 90`` makes missing records, the most wanted first. A step is a script of a
+paper's folder, in a process of its own at lowest priority. Steps have ten minutes in turn, again and again, until the
+time is up; a record that was begun is finished. ``--list`` prints how many records of this engine each step has and
+wants, at most: rows without data and methods without their package are left out. ``benchmarks/readme_tables.py`` and
 ``benchmarks/paper_hds/tables.py`` then write the tables of the pages.
 """
 
@@ -19,8 +18,7 @@ from typing import NamedTuple
 
 from pymc_active import ENGINE
 
-HERE = Path(__file__).resolve().parent
-SLICE = 10.0
+HERE, SLICE = Path(__file__).resolve().parent, 10.0
 
 
 class Step(NamedTuple):
@@ -35,8 +33,7 @@ class Step(NamedTuple):
         return f"{self.made():4d} of {self.wanted:4d}  {self.script} {self.rows}"
 
     def made(self) -> int:
-        script = HERE / self.script
-        path = script.parent / "results" / f"{script.stem}.jsonl"
+        path = (HERE / self.script).parent / "results" / f"{Path(self.script).stem}.jsonl"
         records = map(json.loads, path.read_text().splitlines() if path.exists() else [])
         mine = [r for r in records if self.rows in r["row"] and r["repeat"] < self.repeats]
         return sum(r.get("engine", 0) == ENGINE for r in mine)
@@ -46,7 +43,7 @@ class Step(NamedTuple):
         command = [sys.executable, str(HERE / self.script), "--minutes", f"{minutes:.2f}"]
         command += ["--rows", self.rows, "--repeats", str(self.repeats)]
         ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        print(ended.stdout + f"ended with code {ended.returncode}\n" * bool(ended.returncode), flush=True)
+        print(ended.stdout + f"{self}, code {ended.returncode}", flush=True)
         return "time is up\n" in ended.stdout
 
 
@@ -71,12 +68,11 @@ STEPS = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=90.0, help="start nothing after so many minutes")
+    parser.add_argument("--minutes", type=float, default=90.0, help="start no record after so many minutes")
     parser.add_argument("--list", action="store_true", help="steps and numbers of records only")
     arguments = parser.parse_args()
     if arguments.list:
-        for step in STEPS:
-            print(step)
+        print(*STEPS, sep="\n")
         return
     os.nice(19)
     end = time.monotonic() + 60 * arguments.minutes
@@ -89,7 +85,7 @@ def main() -> None:
             print(step, flush=True)
             if not step.run(min(SLICE, left)):
                 steps.remove(step)
-            print(step, flush=True)
+    print("nothing more can be made: what is missing needs data or packages that are not here")
 
 
 if __name__ == "__main__":
