@@ -16,12 +16,12 @@ Profile = Callable[[np.ndarray, int], tuple[np.ndarray, ...]]
 ROOT_OFFSET = 1e-12
 # Correlations fall no further than to exp of minus this, or about, 1e-30. Products of much smaller ones are subnormal
 # numbers, with which a Cholesky factorisation takes four times as long.
-_FARTHEST = 70.0
+FARTHEST = 70.0
 
 
 def correlation(logarithm: np.ndarray) -> np.ndarray:
     """exp(logarithm), overwriting it; 1e-30 in place of less."""
-    np.maximum(logarithm, -_FARTHEST, out=logarithm)
+    np.maximum(logarithm, -FARTHEST, out=logarithm)
     return np.exp(logarithm, out=logarithm)
 
 
@@ -33,7 +33,7 @@ def exp_quad(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √5 r + 5/3 r²) exp(-√5 r)."""
-    a = np.minimum(np.sqrt(5.0 * (s + ROOT_OFFSET)), _FARTHEST)
+    a = np.minimum(np.sqrt(5.0 * (s + ROOT_OFFSET)), FARTHEST)
     e = np.exp(-a)
     slope = (1.0 + a) * e
     g = (a * a / 3.0) * e + slope
@@ -52,7 +52,7 @@ def matern52(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """(1 + √3 r) exp(-√3 r)."""
-    a = np.minimum(np.sqrt(3.0 * (s + ROOT_OFFSET)), _FARTHEST)
+    a = np.minimum(np.sqrt(3.0 * (s + ROOT_OFFSET)), FARTHEST)
     e = np.exp(-a)
     g = (1.0 + a) * e
     return (g, -1.5 * e, 2.25 * e / a)[: order + 1] if order else (g,)
@@ -60,7 +60,7 @@ def matern32(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 
 def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
     """exp(-r)."""
-    r = np.minimum(np.sqrt(s + ROOT_OFFSET), _FARTHEST)
+    r = np.minimum(np.sqrt(s + ROOT_OFFSET), FARTHEST)
     g = np.exp(-r)
     return (g, -0.5 * g / r, 0.25 * g * (1.0 + 1.0 / r) / (r * r))[: order + 1] if order else (g,)
 

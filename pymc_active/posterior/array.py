@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, override
 
 import numpy as np
 
 from pymc_active.kernels.node import Node, Pairs, squared_distance
-from pymc_active.kernels.radial import Profile
+from pymc_active.kernels.radial import PROFILES, Profile
 from pymc_active.kernels.stationary import EmbeddedBatch, RadialLines, Stationary, check_profile
 from pymc_active.posterior.base import (
     MANY,
@@ -22,7 +22,7 @@ from pymc_active.posterior.base import (
     difference_hessian,
     gram_terms,
 )
-from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, factor_in_place
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, factor_in_place, is_compiled, unsound
 from pymc_active.posterior.measured import MeasuredPosterior
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
@@ -33,6 +33,15 @@ _ROWS = 100
 # step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
 _DENSE, _DIFFERENCE = 10_000_000, 1e-4
 _NOTHING = np.empty((0, 0))
+
+
+class _Stationary(NamedTuple):
+    """S kernels outputscale² g(|u - u'|²) at U (S, d, n), and the pullback of derivatives in U to those in theta."""
+
+    profile: Profile
+    U: np.ndarray
+    log_outputscale: int
+    pullback: Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(eq=False, repr=False)
@@ -82,24 +91,59 @@ class ArrayPosterior(MeasuredPosterior):
         full = np.hstack([thetas, np.broadcast_to(self.constants, (S, len(self.constants)))])
         residual = self.y - full[:, self.mean_indices] @ self._basis.T
         noise = np.exp(2 * full[:, self.log_noise])
-        K, pullback = self._batch(full)
-        G = np.empty((S, n, n))
-        flat, where = G.reshape(S, n * n), self._pairs.rows * n + self._pairs.columns
-        flat[:, where] = K
-        flat[:, :: n + 1] += ((noise + extra_noise)[:, None] + self.known_variance) / self.counts
+        diagonal = ((noise + extra_noise)[:, None] + self.known_variance) / self.counts
         beside = self.beside(noise + extra_noise)
-        alpha, log_roots = factor_batch(G, residual, gradient)
+        by = self._compiled if gradient and self.is_fused else self._in_arrays
+        alpha, log_roots, slope, trace = by(full, diagonal, residual, gradient)
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots
         value += beside.value - n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
         if not gradient:
             return Likelihoods(value, np.zeros((S, P)), np.zeros(S))
-        # The lower triangle of W = G⁻¹ - alpha alphaᵀ; entries off the diagonal stand for two.
-        trace = self.trace(G)
-        flat[:, :: n + 1] *= 0.5
-        slope = -pullback(flat[:, where])
         slope[:, self.log_noise] -= noise * (trace - 2 * beside.slope)
         slope[:, self.mean_indices] += alpha @ self._basis
         return Likelihoods(value, slope[:, :P], beside.slope - 0.5 * trace)
+
+    def _in_arrays(self, full, diagonal, residual, gradient):
+        """G⁻¹ residual, halves of log determinants, the slope in the kernel (S, P') and twice that in the noise."""
+        S, n = residual.shape
+        K, pullback = self._batch(full)
+        G = np.empty((S, n, n))
+        flat, where = G.reshape(S, n * n), self._pairs.rows * n + self._pairs.columns
+        flat[:, where] = K
+        flat[:, :: n + 1] += diagonal
+        alpha, log_roots = factor_batch(G, residual, gradient)
+        if not gradient:
+            return alpha, log_roots, None, None
+        # The lower triangle of W = G⁻¹ - alpha alphaᵀ; entries off the diagonal stand for two.
+        trace = self.trace(G)
+        flat[:, :: n + 1] *= 0.5
+        return alpha, log_roots, -pullback(flat[:, where]), trace
+
+    @property
+    @override
+    def is_fused(self):
+        return self._is_stationary and is_compiled(len(self.y))
+
+    # Whether the covariance is one that has compiled loops.
+    _is_stationary = False
+
+    def _compiled(self, full, diagonal, residual, gradient):
+        """As :meth:`_in_arrays`, by compiled loops."""
+        # Imports a compiler, which small data do without.
+        from pymc_active.posterior.compiled import stationary_particles
+
+        stationary = self._stationary(full)
+        variances = np.exp(2 * full[:, stationary.log_outputscale])
+        number, share = list(PROFILES.values()).index(stationary.profile), unsound(residual.shape[1])
+        noise = np.broadcast_to(diagonal, residual.shape)
+        found = stationary_particles(number, stationary.U, variances, noise, residual, share)
+        slope = stationary.pullback(found.in_U)
+        slope[:, stationary.log_outputscale] += 2 * found.in_log_variance
+        return found.alphas, found.log_roots, slope, (found.diagonals / self.counts).sum(1)
+
+    def _stationary(self, full: np.ndarray) -> _Stationary:
+        """For rows (theta, constants), the covariance as a stationary one of embedded inputs."""
+        raise NotImplementedError
 
     @abstractmethod
     def _batch(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
@@ -229,6 +273,25 @@ class KernelPosterior(ArrayPosterior):
         made = self.kernel.batch(full, self._pairs)
         return made.K, made.pullback
 
+    @property
+    @override
+    def _is_stationary(self):
+        return type(self.kernel) is Stationary
+
+    def _stationary(self, full):
+        kernel = self.kernel
+        assert isinstance(kernel, Stationary)
+        U = np.exp(-full[:, kernel.column_indices])[:, :, None] * self.X.T[kernel.columns]
+
+        def pullback(in_U):
+            gradient, each = np.zeros_like(full), -np.einsum("skn,skn->sk", in_U, U)
+            # Columns of one group share a lengthscale.
+            for number, index in enumerate(kernel.column_indices):
+                gradient[:, index] += each[:, number]
+            return gradient
+
+        return _Stationary(kernel.profile, U, kernel.log_outputscale, pullback)
+
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)
         return self._add_noise_and_mean_gradient(0.5 * state.extra.pullback(state.factor.W), full, state.factor)
@@ -314,6 +377,7 @@ class EmbeddingPosterior(ArrayPosterior):
     """
 
     kernel = None
+    _is_stationary = True
     profile: Profile
     shape: tuple[int, int]
     R: slice
@@ -366,10 +430,24 @@ class EmbeddingPosterior(ArrayPosterior):
         K *= (variance := np.exp(2 * full[self.log_outputscale]))
         return State(theta, self._factor(full, K, 0.0), _Embedded(U, _NOTHING, variance, _NOTHING, _NOTHING, 0.0))
 
-    def _batch(self, full):
+    def _stationary(self, full):
+        divided, R = self._embeddings(full)
+
+        def pullback(in_U):
+            gradient = np.zeros_like(full)
+            gradient[:, self.R] = (in_U @ self.X).reshape(len(full), -1)
+            return self._pull(gradient, divided)
+
+        return _Stationary(self.profile, R @ self.X.T, self.log_outputscale, pullback)
+
+    def _embeddings(self, full: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows as of :meth:`_divided`, and R / lengthscale (S, d, D)."""
         divided = full.copy()
         divided[:, self.R] *= np.exp(-full[:, self.log_lengthscale, None])
-        R = divided[:, self.R].reshape(-1, *self.shape)
+        return divided, divided[:, self.R].reshape(-1, *self.shape)
+
+    def _batch(self, full):
+        divided, R = self._embeddings(full)
         made = EmbeddedBatch(self.profile, R, full[:, self.log_outputscale], self._pairs)
 
         def pullback(W):

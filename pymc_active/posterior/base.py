@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 from pymc_active.kernels.node import Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 from pymc_active.support.scaling import spread
+from pymc_active.support.threads import in_threads
 from pymc_active.support.user_warnings import ActiveError
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Posterior(ABC):
     n_parameters: int
     # Whether additional noise stands for a power of the likelihood, 1 / (1 + noise).
     is_tempered = False
+    # Whether log likelihoods and gradients of particles are one compiled loop.
+    is_fused = False
 
     X: np.ndarray
     y: np.ndarray
@@ -240,7 +243,7 @@ class Posterior(ABC):
 
         ``start`` are the ``sites`` of places nearby, if there are any.
         """
-        if len(self.y) <= _BATCHED:
+        if len(self.y) <= _BATCHED or self.is_fused:
             return self._in_blocks(thetas, extra_noise, gradient=True)
         return self._one_by_one(thetas, extra_noise)
 
@@ -262,14 +265,15 @@ class Posterior(ABC):
     def _in_blocks(
         self, thetas: np.ndarray, extra_noise: float, gradient: bool, start: np.ndarray | None = None
     ) -> Likelihoods:
-        step = max(1, _STACKED // len(self.y) ** 2)
-        rows = [slice(i, i + step) for i in range(0, len(thetas), step)]
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            starts = [() if start is None else (start[block],) for block in rows]
-            blocks = [
-                self._likelihoods(thetas[block], extra_noise, gradient, *known)
-                for block, known in zip(rows, starts, strict=True)
-            ]
+        step = len(thetas) if gradient and self.is_fused else max(1, _STACKED // len(self.y) ** 2)
+
+        def block(first: int) -> Likelihoods:
+            rows = slice(first, first + step)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                known = () if start is None else (start[rows],)
+                return self._likelihoods(thetas[rows], extra_noise, gradient, *known)
+
+        blocks = in_threads(block, range(0, len(thetas), step))
         sites = [block.sites for block in blocks if block.sites is not None]
         joined = Likelihoods(
             np.concatenate([block.value for block in blocks]),

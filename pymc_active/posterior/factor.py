@@ -28,6 +28,18 @@ class NotPositiveDefiniteError(ActiveError, np.linalg.LinAlgError):
 
 # Up to so many rows NumPy's batches are faster than LAPACK called for each matrix: for gradients, and without.
 _BATCHED = {True: 16, False: 12}
+# Rows from which a fit takes longer than to compile its loops, and those from which several threads of BLAS are better.
+_COMPILED = 40, 1000
+
+
+def is_compiled(n: int) -> bool:
+    """Whether compiled loops are used for matrices of n rows of many particles."""
+    return _COMPILED[0] <= n < _COMPILED[1]
+
+
+def unsound(n: int) -> float:
+    """The share of the first entry of a matrix of n rows, in a batch, below which squares of pivots may be rounding."""
+    return n * _EPS_OF_BATCHES
 
 
 def factor_batch(G: np.ndarray, residuals: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -40,6 +52,10 @@ def factor_batch(G: np.ndarray, residuals: np.ndarray, gradient: bool) -> tuple[
         with suppress(np.linalg.LinAlgError):
             L = np.linalg.cholesky(G)
             return _solved(G, L, np.linalg.inv(L), residuals)
+    if is_compiled(G.shape[1]) and G.flags.c_contiguous:
+        from pymc_active.posterior.compiled import factor_particles
+
+        return factor_particles(G, residuals, unsound(G.shape[1]), gradient)
     alphas, log_roots = np.zeros_like(residuals), np.empty(len(G))
     for s in range(len(G)):
         alphas[s], log_roots[s] = factor_in_place(G[s], residuals[s], gradient)
@@ -49,7 +65,7 @@ def factor_batch(G: np.ndarray, residuals: np.ndarray, gradient: bool) -> tuple[
 def _solved(G, L, roots, residuals):
     """By products with the inverse ``roots`` of L: more operations than solving, but all matrices in one call."""
     pivots = L.diagonal(axis1=1, axis2=2)
-    sound = pivots.min(1) ** 2 > G.shape[1] * _EPS_OF_BATCHES * G[:, 0, 0]
+    sound = pivots.min(1) ** 2 > unsound(G.shape[1]) * G[:, 0, 0]
     half = np.einsum("sij,sj->si", roots, residuals)
     alphas = np.where(sound[:, None], np.einsum("sij,si->sj", roots, half), 0.0)
     np.matmul(roots.swapaxes(1, 2), roots, out=G)
@@ -62,7 +78,7 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tupl
 
     For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
     """
-    smallest = len(G) * _EPS_OF_BATCHES * G[0, 0]
+    smallest = unsound(len(G)) * G[0, 0]
     if len(G) > _LARGE:
         _keep_freed_memory()
     with threads_for(len(G)):

@@ -45,6 +45,8 @@ class LatentPosterior(ArrayPosterior):
 
     _: KW_ONLY
     likelihood: Likelihood
+    # Sites are found by loops in Python.
+    is_fused = False
     # Of the one particle that this copy is for.
     _known: _Known | None = None
 

@@ -1,9 +1,13 @@
-"""The number of threads that BLAS uses."""
+"""Threads: how many BLAS uses, and a pool of them for functions that release Python's lock."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from threading import local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -23,6 +27,32 @@ def _controller() -> tuple[ThreadpoolController, int]:
 def one_blas_thread() -> Any:
     """Context in which BLAS uses one thread; on small matrices, several are slower."""
     return _controller()[0].limit(limits=1, user_api="blas")
+
+
+def n_threads() -> int:
+    """The number of threads to use: that of cores, or of ``OMP_NUM_THREADS``; one in a thread of the pool."""
+    return 1 if hasattr(_of_thread, "is_working") else _controller()[1]
+
+
+def in_threads[T](function: Callable[..., T], *arguments: Iterable) -> list[T]:
+    """The function of each of the arguments, as by ``map``, several at a time; BLAS uses one thread meanwhile."""
+    if n_threads() < 2:
+        return list(map(function, *arguments))
+    with one_blas_thread():
+        return list(_pool().map(function, *arguments))
+
+
+_of_thread = local()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_controller()[1], "pymc_active", lambda: setattr(_of_thread, "is_working", True))
+
+
+# Threads do not survive in a forked process.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def threads_for(n: int) -> AbstractContextManager:

@@ -1,0 +1,118 @@
+"""Compiled loops over particles, against arrays and against formulas."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pymc_active as pma
+from pymc_active.kernels.radial import FARTHEST, PROFILES
+from pymc_active.posterior import base, compiled, factor
+from pymc_active.support import threads
+
+N, D = 45, 4
+BOX = [(-1, 1)] * D
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (N, D))
+y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=N)
+
+MODELS = {
+    **{kernel: lambda kernel=kernel: pma.ard_gp(X, y, bounds=BOX, kernel=kernel) for kernel in PROFILES},
+    "embedding": lambda: pma.embedding_gp(X, y, n_components=2, bounds=BOX, mean="linear"),
+    "row space": lambda: pma.embedding_gp(np.hstack([X] * 15), y, n_components=2, bounds=BOX * 15),
+    "error bars": lambda: pma.ard_gp(X, y, bounds=BOX, y_sd=rng.uniform(0.01, 0.3, N)),
+    "replicates": lambda: pma.ard_gp(np.repeat(X, 3, axis=0), np.repeat(y, 3), bounds=BOX),
+    "labels": lambda: pma.ard_gp(
+        pd.DataFrame(X, columns=list("pqrs")).assign(label=["a", "b", "c"] * (N // 3)),
+        y,
+        space=pma.Space(dict.fromkeys("pqrs", (-1, 1)) | {"label": ["a", "b", "c"]}),
+    ),
+}
+
+
+def likelihoods(posterior, thetas, noise, monkeypatch, is_compiled):
+    monkeypatch.setattr(factor, "_COMPILED", (10, 1000) if is_compiled else (1000, 1000))
+    return posterior.log_likelihoods(thetas, noise)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_they_are_what_arrays_give(name, monkeypatch):
+    from pymc_active.posterior.full_space import find_space
+
+    gpm = MODELS[name]()
+    posterior = find_space(gpm.posterior(), gpm.embedding_slice).posterior
+    thetas = posterior.prior.mean + 0.5 * posterior.prior.sd * rng.normal(size=(20, posterior.n_parameters))
+    for noise in (0.0, 0.3):
+        one, other = (likelihoods(posterior, thetas, noise, monkeypatch, c) for c in (True, False))
+        is_finite = np.isfinite(other.value)
+        assert is_finite.sum() > 10
+        np.testing.assert_array_equal(np.isfinite(one.value), is_finite)
+        for a, b in zip(one[:3], other[:3], strict=True):
+            # K has condition numbers of up to 1e7 without additional noise.
+            np.testing.assert_allclose(a[is_finite], b[is_finite], 1e-7, 1e-10 * np.abs(b[is_finite]).max())
+    assert likelihoods(posterior, thetas, 0.3, monkeypatch, True).value.std() > 1
+
+
+def test_gradients_are_those_of_differences(monkeypatch):
+    posterior = MODELS["embedding"]().posterior()
+    theta = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=posterior.n_parameters)
+    steps = 1e-5 * np.eye(len(theta))
+    found = likelihoods(posterior, np.vstack([theta, theta + steps, theta - steps]), 0.1, monkeypatch, True).value
+    up, down = found[1 : 1 + len(theta)], found[1 + len(theta) :]
+    gradient = likelihoods(posterior, theta[None], 0.1, monkeypatch, True).gradient[0]
+    np.testing.assert_allclose((up - down) / 2e-5, gradient, 1e-5, 1e-5)
+
+
+def test_exponentials_have_the_last_digit_but_one():
+    x = np.concatenate([-rng.uniform(0, FARTHEST, 1000), [0.0, -1e-300, -FARTHEST, -0.5 * np.log(2)]])
+    found = x.copy()
+    compiled._exp(found, np.empty_like(x))
+    np.testing.assert_allclose(found, np.exp(x), 4e-16)
+    # As it is compiled inside other loops, which have other flags.
+    for number, profile in enumerate(PROFILES.values()):
+        s = np.array([0.0, 1e-13, 1e-3, 2.0, 50.0, 1e6])
+        g, slope = np.empty((2, len(s)))
+        compiled._correlations(number, s.copy(), g, slope, np.empty(len(s)))
+        for a, b in zip((g, slope), profile(s, 1), strict=True):
+            np.testing.assert_allclose(a, b, 1e-14)
+
+
+def test_matrices_that_are_not_sound_have_no_density():
+    G = np.stack([np.eye(50), np.eye(50), np.ones((50, 50)), np.eye(50)])
+    G[1, 30, 30] = -1.0
+    G[3, 20, 20] = np.nan
+    alphas, log_roots = compiled.factor_particles(G, np.ones((4, 50)), 1e-12, True)
+    np.testing.assert_array_equal(np.isfinite(log_roots), [True, False, False, False])
+    np.testing.assert_array_equal(alphas[1:], 0)
+    np.testing.assert_allclose(np.tril(G[0]), np.eye(50) - np.tril(np.ones((50, 50))))
+
+
+@pytest.mark.parametrize("name", ["embedding", "ExpQuad"])
+def test_threads_change_no_digit(name, monkeypatch):
+    posterior = MODELS[name]().posterior()
+    thetas = posterior.prior.mean + 0.5 * posterior.prior.sd * rng.normal(size=(31, posterior.n_parameters))
+    alone = likelihoods(posterior, thetas, 0.1, monkeypatch, True)
+    one, _ = threads._controller()
+    monkeypatch.setattr(threads, "_controller", lambda: (one, 3))
+    threads._pool.cache_clear()
+    together = likelihoods(posterior, thetas, 0.1, monkeypatch, True)
+    blocks = likelihoods(posterior, thetas, 0.1, monkeypatch, False)
+    monkeypatch.setattr(base, "_STACKED", 5 * N**2)
+    in_threads = likelihoods(posterior, thetas, 0.1, monkeypatch, False)
+    threads._pool.cache_clear()
+    for a, b in zip((*alone[:3], *blocks[:3]), (*together[:3], *in_threads[:3]), strict=True):
+        np.testing.assert_allclose(a, b, 1e-12)
+    np.testing.assert_array_equal(alone.value, together.value)
+
+
+@pytest.mark.slow
+def test_without_a_place_on_disk_they_are_compiled_in_the_process(tmp_path):
+    code = (
+        "import numba.core.caching as c; c.CacheImpl._locator_classes.clear()\n"
+        "import numpy as np; from pymc_active.posterior import compiled\n"
+        "G = np.eye(3)[None].copy(); print(compiled.factor_particles(G, np.ones((1, 3)), 1e-12, False)[0].sum())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.split() == ["3.0"]
