@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, override
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr, ndtri
 
 from pymc_active.likelihoods.base import LogConcave, Phi, counts_between
 
@@ -15,7 +15,10 @@ _IMPOSSIBLE = -1e100
 # Doublings of a step that brackets a mode, and Newton steps or bisections within the bracket.
 _DOUBLINGS, _STEPS, _CLOSE = 40, 60, 1e-9
 # Outcomes drawn to see where they are, and standard normal places of f and of outcomes among these.
-_DRAWN, _FAR, _PLACES = 1200, np.linspace(-3.5, 3.5, 15), ndtr(np.linspace(-3.2, 3.2, 48))
+_DRAWN, _FAR, _PLACES = 6000, np.linspace(-3.5, 3.5, 15), ndtr(np.linspace(-3.2, 3.2, 48))
+_LOG_SHARES = np.log(np.diff([0.0, *(_PLACES[1:] + _PLACES[:-1]) / 2, 1.0]))
+# Equally probable places of f.
+_NORMAL = ndtri((np.arange(40) + 0.5) / 40)
 # Places of f where moments of outcomes are summed; between them they are interpolated.
 _TABLE = np.linspace(0, 1, 48)
 _HERMITE, _SHARES = np.polynomial.hermite_e.hermegauss(16)
@@ -32,7 +35,7 @@ class Functions(NamedTuple):
 
     terms: Callable[..., Sequence[np.ndarray]]
     slopes: Callable[..., np.ndarray]
-    expected: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    expected: Callable[..., np.ndarray]
     draw: Callable[[np.random.Generator, list], list[np.ndarray]]
 
 
@@ -44,8 +47,8 @@ class CompiledLikelihood(LogConcave):
     ):
         self.name, self.functions, self.is_discrete, self.size_name = name, functions, is_discrete, size_name
         self.parameters = tuple((label, 0.0, 1.0) for label in labels)
-        # Places where the function may be (k,), and values of phi (T, 1, 1) each, as the prior has them.
-        self.places, self.typical = np.linspace(-3, 3, 13), [np.zeros((1, 1, 1)) for _ in labels]
+        # Places where the function may be (k,), and values of phi (T, 1) each, as the prior has them.
+        self.places, self.typical = np.linspace(-3, 3, 13), [np.zeros((1, 1)) for _ in labels]
         # Whether outcomes are real numbers about f.
         self.is_real = False
 
@@ -199,7 +202,8 @@ class CompiledLikelihood(LogConcave):
 
     @override
     def values(self, mean, variance, size, phi):
-        f = mean + np.sqrt(variance) * np.tile(_FAR, max(1, _DRAWN // (len(_FAR) * len(mean))))[:, None, None]
+        places = _FAR if self.is_discrete else _NORMAL
+        f = mean + np.sqrt(variance) * np.tile(places, max(1, _DRAWN // (len(places) * len(mean))))[:, None, None]
         # The same at each call, so that sums are smooth in the inputs.
         drawn = self.draw(f, size, phi, np.random.default_rng(0)).reshape(-1, mean.shape[-1])
         drawn = np.where(np.isfinite(drawn), drawn, np.nan_to_num(self._expected(f.reshape(drawn.shape), size)))
@@ -207,11 +211,10 @@ class CompiledLikelihood(LogConcave):
             low, high = drawn.min(0), drawn.max(0)
             reach = 1 + 0.2 * (high - low)
             return counts_between(low - reach, high + reach)
-        at = np.quantile(drawn, _PLACES, axis=0)
-        reach = np.multiply.outer([1.0, 0.5], at[-1] - at[0])
-        at = np.concatenate([at[0] - reach, at, at[-1] + reach[::-1]])
-        with np.errstate(divide="ignore"):
-            return at, np.log(np.gradient(at, axis=0))
+        # Quantiles of outcomes stand for all between them, whatever the units and the skew.
+        Y = np.quantile(drawn, _PLACES, axis=0)
+        density = logsumexp(self.log_marginal(Y[:, None], mean, variance, size, phi), axis=1) - np.log(len(mean))
+        return Y, _LOG_SHARES[:, None] - np.maximum(density, _IMPOSSIBLE)
 
     def _given(self, f: np.ndarray, size: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Variance of an outcome given f (S, k), and its Fisher information in f, (S, k) each; one size for all."""

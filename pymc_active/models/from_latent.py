@@ -129,7 +129,7 @@ def from_latent(gp: pm.gp.Latent, name: str | None = None, *, model: pm.Model | 
     read_outputs(data_value(y), len(X))
     X_data, y_data = shared_variable(gp.X), shared_variable(y)
     inputs, embedding = input_names(gp.X, X.shape[1], model), embedding_name(gp.cov_func, model)
-    sizes = size_of(model, gp, outcome, X_data, len(X))
+    sizes = size_of(model, gp, outcome, X_data, y_data, len(X))
     made = LatentModel(integrated, outcome, model, gp, X_data, y_data, inputs, embedding, sizes)
     made.check_mean()
     check_diagonal(made, X)

@@ -16,9 +16,11 @@ from pymc_active.models.pymc_model import data_value
 
 OTHERS = "pma.fit(model) and pma.Learner(model, ...) take any model with a pm.gp.HSGP in place of the pm.gp.Latent"
 # Draws from the prior at which a likelihood is looked at, places of f, in prior sds, and rows of the data at most.
-_DRAWS, _PLACES, _ROWS = 8, np.linspace(-3, 3, 13), 200
+_DRAWS, _PLACES, _ROWS = 8, np.linspace(-3, 3, 13), 100
 # What rounding may change, beside the largest number.
 _ROUNDED = 1e-7
+# Of intervals, where slopes that jump go on to do so.
+_HALVINGS = 25
 
 
 def outcome_of(model: pm.Model, gp: pm.gp.Latent, name: str | None, latent: Any) -> Any:
@@ -54,9 +56,10 @@ def outcome_of(model: pm.Model, gp: pm.gp.Latent, name: str | None, latent: Any)
     return outcome
 
 
-def size_of(model: pm.Model, gp: pm.gp.Latent, outcome: Any, X_data: Any, n: int) -> Any:
+def size_of(model: pm.Model, gp: pm.gp.Latent, outcome: Any, X_data: Any, y_data: Any, n: int) -> Any:
     """The pm.Data that has a number for each row of the outcome, besides its function; None without."""
-    roots = ancestors([outcome], blockers=[gp.f])
+    # The shape of an outcome is that of its data.
+    roots = {*ancestors([outcome], blockers=[gp.f])} - {y_data}
     found = [v for v in roots if isinstance(v, TensorSharedVariable) and v.type.ndim and len(data_value(v)) == n]
     if X_data in found:
         raise ValueError(
@@ -87,7 +90,7 @@ def check_likelihood(made: Any) -> None:
         thetas = made.unconstrain(made.draw_prior(_DRAWS, 1))
     mean, variance = posterior.function_moments(thetas)
     places = np.nanmedian(mean) + np.sqrt(np.nanmedian(variance)) * _PLACES
-    likelihood.places, likelihood.typical = places, [column[:, :, None] for column in posterior.phi(thetas)]
+    likelihood.places, likelihood.typical = places, posterior.phi(thetas)
     expected = likelihood.expected(places, 1.0)
     size = np.ptp(expected[np.isfinite(expected)])
     if np.abs(expected - expected[:1]).max() > _ROUNDED * size:
@@ -112,7 +115,7 @@ def check_likelihood(made: Any) -> None:
     likelihood.read(y, sizes)
     at, columns = places[:, None, None], likelihood.typical
     drawn = likelihood.draw(
-        places[:, None] + np.zeros((1, _DRAWS)), 1.0, [c[..., 0].T for c in columns], np.random.default_rng(2)
+        places[:, None] + np.zeros((1, _DRAWS)), 1.0, [column.T for column in columns], np.random.default_rng(2)
     )
     for outcomes, of in ((y[:_ROWS], made.data.sizes[:_ROWS]), (np.unique(drawn[np.isfinite(drawn)])[:_ROWS], 1.0)):
         bend = likelihood.terms(at, outcomes, of, columns)[2]
@@ -123,3 +126,23 @@ def check_likelihood(made: Any) -> None:
                 "Gaussians may not describe the function: pma.ard_gp(X, y, likelihood='student_t') is one with heavy "
                 f"tails. {OTHERS}"
             )
+        if _has_kink(likelihood, places, outcomes, of):
+            raise ValueError(f"the log density of {likelihood.name} must be smooth in {f!r}, and has a kink. {OTHERS}")
+
+
+def _has_kink(likelihood: Any, places: np.ndarray, y: np.ndarray, size: Any) -> bool:
+    """Whether the slope of the log density jumps somewhere between the places."""
+
+    def slope(f: np.ndarray) -> np.ndarray:
+        return likelihood.terms(f, y, size, likelihood.typical)[1]
+
+    whole = slope(places[:, None, None])
+    low, high = (np.broadcast_to(part[:, None, None], whole[1:].shape) for part in (places[:-1], places[1:]))
+    at_low, at_high = whole[:-1], whole[1:]
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        at_middle = slope(middle)
+        is_low = at_low - at_middle > at_middle - at_high
+        low, high = np.where(is_low, low, middle), np.where(is_low, middle, high)
+        at_low, at_high = np.where(is_low, at_low, at_middle), np.where(is_low, at_middle, at_high)
+    return bool((at_low - at_high > 1e-3 * np.ptp(whole, axis=0)).any())

@@ -40,7 +40,7 @@ class OutcomeGraphs:
         rv = node.clone_with_new_inputs(inputs).outputs[node.outputs.index(outcome)]
         self.depends = latent in ancestors([rv])
         self.f, self.size = pt.vector("f", dtype="float64"), pt.vector("size", dtype="float64")
-        given = {latent: self.f} | ({} if of_rows is None else {of_rows: self.size.astype(of_rows.type.dtype)})
+        given: Any = {latent: self.f} | ({} if of_rows is None else {of_rows: self.size.astype(of_rows.type.dtype)})
         [rv] = clone_replace([rv], given, rebuild_strict=False)
         found = set(ancestors([rv]))
         self.roots = found
@@ -85,8 +85,21 @@ class OutcomeGraphs:
             _compiled([self.f, self.size, self.phi], expected),
             _Draws([self.f, self.size, self.phi], self.rv),
         )
+        self._check_rows(functions)
         is_discrete = self.dtype.startswith(("int", "uint", "bool"))
         return CompiledLikelihood(self.name, labels, functions, is_discrete=is_discrete, size_name=size_name)
+
+    def _check_rows(self, functions: Functions) -> None:
+        """Raise a ValueError if outcomes are not what they would be alone."""
+        f, size, phi = np.array([-0.4, 0.1, 0.7]), np.ones(3), np.full(self.q, 0.1)
+        [y] = functions.draw(np.random.default_rng(0), [(f, size, phi)])
+        value = pt.vector("y", dtype=self.dtype)
+        log = _compiled([self.f, self.size, self.phi, value], pm.logp(self.rv, value))
+        found = functions.terms(f[None, None], np.array(y, float)[None, None], size[None, None], phi[None, None, None])[
+            0
+        ]
+        if not np.allclose(log(f, size, phi, y), found, rtol=1e-8, equal_nan=True):
+            raise ValueError("an outcome depends on several rows")
 
 
 def _compiled(inputs: list, outputs: Any) -> OneAtATime:
