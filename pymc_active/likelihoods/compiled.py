@@ -15,7 +15,7 @@ _IMPOSSIBLE = -1e100
 # Doublings of a step that brackets a mode, and Newton steps or bisections within the bracket.
 _DOUBLINGS, _STEPS, _CLOSE = 40, 60, 1e-9
 # Outcomes drawn to see where they are, and standard normal places of f and of outcomes among these.
-_DRAWN, _FAR, _PLACES = 6000, np.linspace(-3.5, 3.5, 15), ndtr(np.linspace(-3.2, 3.2, 48))
+_FEW, _DRAWN, _FAR, _PLACES = 300, 3000, np.linspace(-3.5, 3.5, 15), ndtr(np.linspace(-3.2, 3.2, 48))
 _LOG_SHARES = np.log(np.diff([0.0, *(_PLACES[1:] + _PLACES[:-1]) / 2, 1.0]))
 # Equally probable places of f.
 _NORMAL = ndtri((np.arange(40) + 0.5) / 40)
@@ -202,8 +202,9 @@ class CompiledLikelihood(LogConcave):
 
     @override
     def values(self, mean, variance, size, phi):
-        places = _FAR if self.is_discrete else _NORMAL
-        f = mean + np.sqrt(variance) * np.tile(places, max(1, _DRAWN // (len(places) * len(mean))))[:, None, None]
+        # Of counts only the ends matter.
+        places, least = (_FAR, _FEW) if self.is_discrete else (_NORMAL, _DRAWN)
+        f = mean + np.sqrt(variance) * np.tile(places, max(1, least // (len(places) * len(mean))))[:, None, None]
         # The same at each call, so that sums are smooth in the inputs.
         drawn = self.draw(f, size, phi, np.random.default_rng(0)).reshape(-1, mean.shape[-1])
         drawn = np.where(np.isfinite(drawn), drawn, np.nan_to_num(self._expected(f.reshape(drawn.shape), size)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import pymc as pm
 from pymc.exceptions import UndefinedMomentException
@@ -44,6 +46,11 @@ class LatentModel(PyMCModel):
                 f"the distribution of {self.name!r} cannot be taken row by row ({error}): what each row has, such as "
                 f"trials or an exposure, must be one pm.Data, and no row may depend on others. {OTHERS}"
             ) from error
+
+    @cached_property
+    def free_variables(self):
+        # A user may add others later, such as gp.conditional.
+        return super().free_variables
 
     def make(self):
         raise ValueError(f"graphs are of marginal Gaussian processes; this is a latent one with {self.likelihood.name}")
