@@ -15,7 +15,7 @@ _IMPOSSIBLE = -1e100
 # Doublings of a step that brackets a mode, and Newton steps or bisections within the bracket.
 _DOUBLINGS, _STEPS, _CLOSE = 40, 60, 1e-9
 # Outcomes drawn to see where they are, and standard normal places of f and of outcomes among these.
-_FEW, _DRAWN, _FAR, _PLACES = 300, 3000, np.linspace(-3.5, 3.5, 15), ndtr(np.linspace(-3.2, 3.2, 48))
+_FEW, _DRAWN, _FAR, _PLACES = 600, 3000, np.linspace(-3.5, 3.5, 15), ndtr(np.linspace(-3.2, 3.2, 48))
 _LOG_SHARES = np.log(np.diff([0.0, *(_PLACES[1:] + _PLACES[:-1]) / 2, 1.0]))
 # Equally probable places of f.
 _NORMAL = ndtri((np.arange(40) + 0.5) / 40)
@@ -210,8 +210,7 @@ class CompiledLikelihood(LogConcave):
         drawn = np.where(np.isfinite(drawn), drawn, np.nan_to_num(self._expected(f.reshape(drawn.shape), size)))
         if self.is_discrete:
             low, high = drawn.min(0), drawn.max(0)
-            reach = 1 + 0.2 * (high - low)
-            return counts_between(low - reach, high + reach)
+            return counts_between(low - 1 - 0.2 * (high - low), high + 1 + 0.6 * (high - low))
         # Quantiles of outcomes stand for all between them, whatever the units and the skew.
         Y = np.quantile(drawn, _PLACES, axis=0)
         density = logsumexp(self.log_marginal(Y[:, None], mean, variance, size, phi), axis=1) - np.log(len(mean))
@@ -228,6 +227,9 @@ class CompiledLikelihood(LogConcave):
             share = np.exp(log + log_weights[:, None])
             share = share / share.sum(0)
             away = np.square(Y[:, None] - self._expected(F, size))
+            if self.is_discrete:
+                # Within bins of several counts.
+                away = away + (np.exp(2 * log_weights[:, None]) - 1) / 12
             tables = [np.einsum("ksg,ksg->sg", share, part) for part in (away, second)]
         variance, information = (
             np.stack([np.interp(row, at, table[s % S]) for s, row in enumerate(f)]) for table in tables

@@ -60,8 +60,9 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     """
     if not isinstance(gp, pm.gp.Marginal):
         raise TypeError(
-            f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. A pm.gp.Latent is for pma.from_latent(gp, name). For "
-            "models with other GPs, such as HSGP, and without any, there are pma.fit(model) and pma.Learner(model, ...)"
+            f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. A pm.gp.Latent is for pma.from_latent(gp, name); "
+            "for models with other GPs, such as HSGP, and without any, there are pma.fit(model) and "
+            "pma.Learner(model, ...)"
         )
     if isinstance(gp, pm.gp.MarginalApprox):
         raise TypeError(
