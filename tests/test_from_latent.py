@@ -66,7 +66,9 @@ def test_it_is_the_builders_model_of_the_same_kind(name, y, sizes):
         both = [
             one.likelihood.moments(mean, variance, size, part) for one, part in zip((theirs, ours), phi, strict=True)
         ]
-        np.testing.assert_allclose(both[1], both[0], rtol=0.03)
+        np.testing.assert_allclose(both[1][0], both[0][0], rtol=1e-6)
+        # Sums over bins of counts, where these are large.
+        np.testing.assert_allclose(both[1][1], both[0][1], rtol=0.1)
         noises = [
             one.likelihood.noise(mean[0], 0 * mean[0], size, [c[0] for c in part])
             for one, part in zip((theirs, ours), phi, strict=True)

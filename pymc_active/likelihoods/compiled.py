@@ -230,10 +230,11 @@ class CompiledLikelihood(LogConcave):
             if self.is_discrete:
                 # Within bins of several counts.
                 away = away + (np.exp(2 * log_weights[:, None]) - 1) / 12
-            tables = [np.einsum("ksg,ksg->sg", share, part) for part in (away, second)]
-        variance, information = (
-            np.stack([np.interp(row, at, table[s % S]) for s, row in enumerate(f)]) for table in tables
-        )
+            # Logarithms, since both often grow exponentially with f.
+            tables = [np.log(np.maximum((share * part).sum(0), 1e-300)) for part in (away, second)]
+            variance, information = (
+                np.exp([np.interp(row, at, table[s % S]) for s, row in enumerate(f)]) for table in tables
+            )
         return variance, information
 
     @override
