@@ -91,17 +91,6 @@ class Likelihood(ABC):
     def guess(self, y: np.ndarray, size: np.ndarray, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of a Gaussian in f that is roughly like the likelihood."""
 
-    def first_sites(
-        self, mean: np.ndarray, variance: np.ndarray, y: np.ndarray, size: np.ndarray, phi: Phi, power: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (S, n) of Gaussians in f that are roughly like outcomes, for f of moments (S, n)."""
-        z, s = (np.array(np.broadcast_to(part, mean.shape)) for part in self.guess(y, size, phi))
-        return z, s / power
-
-    def nearest(self, y: np.ndarray) -> np.ndarray:
-        """The outcomes nearest to expected ones."""
-        return y if self.is_real else np.round(y)
-
     @abstractmethod
     def rate(self, f: np.ndarray) -> np.ndarray:
         """The expected outcome of size one given f, which increases with it."""
@@ -184,19 +173,14 @@ class LogConcave(Likelihood):
             in_phi = tuple(power * (share * part).sum(-1) for part in self.slopes(at, y, size, phi))
         return Tilted(log_z, slope, bend, in_phi, (share * own).sum(-1) / power)
 
-    def _mode(self, mean: Any, variance: Any, y: Any, size: Any, phi: Phi) -> np.ndarray:
-        """The mode of f given the outcome."""
+    def _from_mode(self, mean: Any, variance: Any, y: Any, size: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes (..., 40) and log weights of Gauss-Legendre quadrature on both sides of the mode, often unlike."""
         z, s = self.guess(y, size, phi)
         f = (mean * s + z * variance) / (s + variance)
         for _ in range(_NEWTON):
             _, first, second = self.terms(f, y, size, phi)
             step = (first * variance + mean - f) / (1 + second * variance)
             f = f + np.clip(step, -_STEP, _STEP)
-        return f
-
-    def _from_mode(self, mean: Any, variance: Any, y: Any, size: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes (..., 40) and log weights of Gauss-Legendre quadrature on both sides of the mode, often unlike."""
-        f = self._mode(mean, variance, y, size, phi)
         narrow = np.sqrt(variance / (1 + self.terms(f, y, size, phi)[2] * variance))[..., None]
         y, size, mean, variance, f = (np.asarray(part)[..., None] for part in (y, size, mean, variance, f))
         phi = [np.asarray(part)[..., None] for part in phi]

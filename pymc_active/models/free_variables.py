@@ -34,11 +34,6 @@ class FreeVariables:
         return [variable for variable in self.model.free_RVs if variable.name not in self.integrated]
 
     @property
-    def free(self) -> list[str]:
-        """Their names."""
-        return [variable.name for variable in self.free_variables]
-
-    @property
     def value_variables(self) -> list[Any]:
         """Their unconstrained values."""
         return [self.model.rvs_to_values[variable] for variable in self.free_variables]
@@ -75,7 +70,7 @@ class FreeVariables:
         function, generators = self._prior
         reseed_rngs(generators, random_seed)
         drawn = zip(*(function() for _ in range(draws)), strict=True)
-        return dict(zip(self.free, map(np.stack, drawn), strict=True))
+        return dict(zip([variable.name for variable in self.free_variables], map(np.stack, drawn), strict=True))
 
     @cached_property
     def _prior(self) -> tuple[Callable, list]:

@@ -23,25 +23,17 @@ def read_likelihood(
 ) -> tuple[Likelihood | None, np.ndarray | None]:
     """The likelihood of a name, None for the normal one, and what each of n rows has besides: known sds or sizes."""
     found = find_likelihood(name)
-    if found is not None:
-        return found, read_sizes(found, sizes, y_sd, n, X)
-    for key, size in sizes.items():
-        if size is not None:
-            raise ValueError(f"{key} does not belong to likelihood={name!r}, which takes neither y_trials nor exposure")
-    return None, read_error_bars(y_sd, n, X)
-
-
-def read_sizes(likelihood: Likelihood, sizes: Mapping[str, Any], y_sd: Any, n: int, X: Any = None) -> np.ndarray | None:
-    """The trials or exposures of n rows (n,), or None, of a likelihood that is not normal."""
     given = [key for key, size in sizes.items() if size is not None]
-    wanted = likelihood.size_name
+    wanted = None if found is None else found.size_name
     for key in given:
         if key != wanted:
             needs = f"which takes {wanted}" if wanted else "which takes neither y_trials nor exposure"
-            raise ValueError(f"{key} does not belong to likelihood={likelihood.name!r}, {needs}")
+            raise ValueError(f"{key} does not belong to likelihood={name!r}, {needs}")
+    if found is None:
+        return None, read_error_bars(y_sd, n, X)
     if y_sd is not None:
-        raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {likelihood.name!r}")
-    return _read_size(given[0], sizes[given[0]], n, X) if given else None
+        raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
+    return found, _read_size(given[0], sizes[given[0]], n, X) if given else None
 
 
 def _read_size(name: str, size: Any, n: int, X: Any) -> np.ndarray:

@@ -49,7 +49,8 @@ class LatentPosterior(Posterior):
     """
 
     likelihood: Likelihood
-    # The trials or exposures of the rows (n,), and the positions of the likelihood's parameters in (theta, constants).
+    # The trials or exposures of the rows (n,), and of arrays, positions of the likelihood's parameters in (theta,
+    # constants).
     size: np.ndarray
     phi_indices: np.ndarray
     # Of the one particle that this copy is for.
@@ -89,6 +90,12 @@ class LatentPosterior(Posterior):
         units = [np.log(self.y_map.scale) * (name == "log_noise") for name, *_ in self.likelihood.parameters]
         return [full[:, [index]] + unit for index, unit in zip(self.phi_indices, units, strict=True)]
 
+    def _pull_phi(self, full: np.ndarray, in_phi: np.ndarray) -> np.ndarray:
+        """Slopes in the likelihood's parameters (S, q) as slopes in ``full``."""
+        slope = np.zeros_like(full)
+        slope[:, self.phi_indices] = in_phi
+        return slope
+
     def _propagate(
         self, full: np.ndarray, K: np.ndarray, tolerance: float, start: np.ndarray | None = None, power: float = 1.0
     ) -> tuple[Propagated, np.ndarray]:
@@ -126,7 +133,7 @@ class LatentPosterior(Posterior):
         W.reshape(S, n * n)[:, :: n + 1] *= 0.5
         in_noise = -(power**2) * found.in_power if self.is_tempered else -np.diagonal(W, axis1=1, axis2=2).sum(1)
         slope = pullback(W, found.alpha)
-        slope[:, self.phi_indices] += found.in_phi
+        slope += self._pull_phi(full, found.in_phi)
         return Likelihoods(value, slope[:, :P], in_noise, sites)
 
     @override
@@ -222,11 +229,8 @@ class LatentPosterior(Posterior):
 
     @override
     def likelihood_gradient(self, state):
-        gradient = super().likelihood_gradient(state)
-        for index, part in zip(self.phi_indices, state.factor.in_phi, strict=True):
-            if index < len(gradient):
-                gradient[index] -= part
-        return gradient
+        in_phi = self._pull_phi(self.full(state.theta[None]), state.factor.in_phi[None])
+        return super().likelihood_gradient(state) - in_phi[0, : self.n_parameters]
 
     @override
     def likelihood_hessian(self, state):

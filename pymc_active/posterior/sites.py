@@ -56,12 +56,13 @@ def propagate(
     taken to a ``power``.
     """
     S, n = mean.shape
-    diagonal = np.arange(n)
-    prior = K[:, diagonal, diagonal]
     if start is None:
-        z, s = likelihood.first_sites(mean, prior, y, size, phi, power)
+        z, s = (np.array(np.broadcast_to(part, (S, n))) for part in likelihood.guess(y, size, phi))
+        s /= power
     else:
         z, s = start.z.copy(), start.s.copy()
+    diagonal = np.arange(n)
+    prior = K[:, diagonal, diagonal]
     s = np.clip(s, 1e-12 * prior, likelihood.worthless * prior)
     out = Propagated(
         np.full(S, np.nan),

@@ -189,8 +189,8 @@ def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
     """The fit given that points X (k, D) come out as predicted."""
     with one_blas_thread():
         y = posterior_mean(fit, X)
-        if fit.gpm.likelihood is not None:
-            y = fit.gpm.likelihood.nearest(y)
+        if fit.gpm.likelihood is not None and not fit.gpm.likelihood.is_real:
+            y = np.round(y)
         # A fit may use some of the data only.
         return fit.given(*fit.data.joined(X, y))
 
