@@ -3,6 +3,7 @@
 # make quick   run linters, types and the tests that say most
 # make test    run every check
 # make nightly run what takes too long for make test: kills, clusters, fuzz, coverage, Numba and JAX, every benchmark
+# make papers  make missing records of the four papers' tables and figures, MINUTES=90 of them at lowest priority
 # PYTHON=...   the Python to make the environment with, if not the one found
 
 VENV := .venv
@@ -58,6 +59,12 @@ test: lint
 nightly: $(VENV)/.stamp-test $(VENV)/.stamp-nightly
 	$(PYTEST) --dist worksteal -m nightly tests
 
+MINUTES := 90
+
+.PHONY: papers
+papers: $(VENV)/.stamp-bench
+	$(PY) -m benchmarks.papers --minutes $(MINUTES)
+
 $(VENV)/.stamp-venv: pyproject.toml
 	@python=$$(sh tools/find_python.sh) && \
 	echo "Making $(VENV) with $$python" && \
@@ -68,6 +75,7 @@ $(VENV)/.stamp-demo: EXTRAS := plots,datasets
 $(VENV)/.stamp-docs: EXTRAS := docs
 $(VENV)/.stamp-test: EXTRAS := test
 $(VENV)/.stamp-nightly: EXTRAS := test,jax
+$(VENV)/.stamp-bench: EXTRAS := bench,plots,datasets
 
 # Python compiles what is imported when it is; to compile all packages would take longer than the rest of installing.
 $(VENV)/.stamp-%: $(VENV)/.stamp-venv

@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+from claims import papers
+
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -253,6 +255,7 @@ NUMBERS = {
     "stopping": stopping(),
     "maximum": maximum(),
     "first_designs": first_designs(),
+    "papers": papers(),
     "tables": {
         name: marked(page, name)
         for name, page in {
