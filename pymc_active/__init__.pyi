@@ -21,6 +21,7 @@ from .models import GPModel as GPModel
 from .models import ard_gp as ard_gp
 from .models import composite_gp as composite_gp
 from .models import embedding_gp as embedding_gp
+from .models import from_latent as from_latent
 from .models import from_marginal as from_marginal
 from .models.sampling import sample as sample
 from .particles import ParticleFit as ParticleFit

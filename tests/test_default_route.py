@@ -183,7 +183,7 @@ REFUSED = {
 }
 # What takes no fit and no learner: builders, searches of inputs, designs, other models, classes of results.
 ELSEWHERE = {
-    *("ard_gp", "composite_gp", "embedding_gp", "from_marginal", "sample"),
+    *("ard_gp", "composite_gp", "embedding_gp", "from_latent", "from_marginal", "sample"),
     *("fit", "fit_laplace", "fit_smc"),
     "bald_from_trace",
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),

@@ -49,6 +49,10 @@ class Things:
         return pma.fit_laplace(self.gpm, n_restarts=1, random_seed=0, progressbar=False)
 
     @cached_property
+    def latent(self):
+        return pma.ard_gp(self.X, self.y > 0, likelihood="bernoulli")
+
+    @cached_property
     def embedded(self):
         gpm = pma.embedding_gp(self.X, self.y, n_components=1)
         return pma.fit_laplace(gpm, n_restarts=1, random_seed=0, progressbar=False)
@@ -105,6 +109,7 @@ def sane():
         "embedding_gp": call(pma.embedding_gp, **builder, n_components=1, kernel="ExpQuad", prior_scale=1.0),
         "composite_gp": call(pma.composite_gp, **builder, expression="SE"),
         "from_marginal": call(pma.from_marginal, gp=t.gpm.gp, name="y", model=t.gpm.model),
+        "from_latent": call(pma.from_latent, gp=t.latent.gp, name="y", model=t.latent.model),
         "fit": call(pma.fit, gpm=t.gpm, method="laplace", random_seed=0, progressbar=False, executor=None),
         "fit_laplace": call(pma.fit_laplace, gpm=t.gpm, start=None, point=None, optimize=True, **quick),
         "fit_smc": call(pma.fit_smc, gpm=t.gpm, n_particles=64, random_seed=0, progressbar=False),

@@ -21,7 +21,7 @@ def trace_diagnostics(gpm: GPModel, trace: xr.DataTree, p: Mixture) -> xr.Datase
     shape = (posterior.sizes["chain"], posterior.sizes["draw"], -1)
     # Chains may differ in parameters by a symmetry of the model, but not in what they predict.
     moments = {"f_mean": p.means.reshape(shape), "y_variance": (p.variances + p.noises).reshape(shape)}
-    names = [variable.name for variable in gpm.model.free_RVs]
+    names = gpm.free
     parts = xr.merge([posterior[names], dict_to_dataset(moments)], compat="override", combine_attrs="override")
     r_hats, sizes = rhat(parts), ess(parts)
     table = {

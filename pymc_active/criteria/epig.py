@@ -238,7 +238,8 @@ class LabelScorer(Scorer):
     """The mutual information of the label of a candidate and that of a target, averaged over targets.
 
     Given a label the function at a target has the moments that :class:`~pymc_active.likelihoods.base.Tilted` says; it
-    is taken to be normal. The label also tells which of the ``parts`` is right.
+    is taken to be normal, and a logit to be a probit of other units. The label also tells which of the ``parts`` is
+    right.
     """
 
     ensemble: Ensemble
@@ -259,16 +260,16 @@ class LabelScorer(Scorer):
 
     def _score(self, X: np.ndarray) -> np.ndarray:
         joint, share = np.zeros((2, len(X), len(self.parts[0].targets))), 1 / len(self.parts)
-        label = np.zeros((2, len(X)))
+        label, probit = np.zeros((2, len(X))), self.ensemble.gpm.likelihood.per_probit
         for gp, targets, solved, mean, _, latent in self.parts:
-            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
+            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale) / probit
             cross = gp.covariance(gp.X, Z)
             center, variance = gp.moments(Z, cross)
             covariance = unit**2 * (gp.covariance(Z, targets) - cross.T @ solved)
-            f = gp.to_user_y(center), np.maximum(unit**2 * variance, np.finfo(float).tiny)
+            f = gp.to_user_y(center) / probit, np.maximum(unit**2 * variance, np.finfo(float).tiny)
             for k, told in enumerate(_LABEL.tilted(*f, y, 1.0, ()) for y in (0.0, 1.0)):
-                m = mean + covariance * told.slope[:, None]
-                v = np.maximum(latent - np.square(covariance) * told.bend[:, None], 0.0)
+                m = mean / probit + covariance * told.slope[:, None]
+                v = np.maximum(latent / probit**2 - np.square(covariance) * told.bend[:, None], 0.0)
                 label[k] += share * np.exp(told.log_z)
                 joint[k] += share * np.exp(told.log_z)[:, None] * ndtr(m / np.sqrt(1 + v))
         after = entropy_of_label(joint / label[:, :, None])

@@ -1,4 +1,4 @@
-"""Yes or no, and how often yes in a number of trials, with the probability Φ(f)."""
+"""Yes or no, and how often yes in a number of trials, with the probability Φ(f), or that of a logit f."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from typing import override
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from scipy.special import gammaln, log_ndtr, ndtr, ndtri, owens_t
+from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, owens_t
 
 from pymc_active.likelihoods.base import LOG_2PI, LogConcave, Tilted, counts_between
+
+# A logit is so many times a probit.
+_LOGITS = 1.7
+# Equally spaced places of a standard normal, over which the trapezoidal rule converges faster than Gauss-Hermite where
+# f is much wider than a logistic function. Farther than the last f no rate is told from 0 or 1.
+_PLACES, _LAST = np.linspace(-6, 6, 49), 200.0
+_SHARES = np.exp(-0.5 * np.square(_PLACES))
+_SHARES /= _SHARES.sum()
 
 
 def _hazard(z: np.ndarray) -> np.ndarray:
@@ -17,11 +25,18 @@ def _hazard(z: np.ndarray) -> np.ndarray:
     return np.exp(-0.5 * (z * z + LOG_2PI) - log_ndtr(z))
 
 
+def _log_ways(y: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Log of in how many ways there are y successes."""
+    return gammaln(size + 1) - gammaln(y + 1) - gammaln(size - y + 1)
+
+
 class Binomial(LogConcave):
     """So many successes in ``size`` trials."""
 
     name = "binomial"
     size_name: str | None = "y_trials"
+    # The f whose rate is about Φ(1).
+    per_probit = 1.0
 
     @override
     def read(self, y, size):
@@ -36,14 +51,14 @@ class Binomial(LogConcave):
     def terms(self, f, y, size, phi):
         log_yes, log_no, log_density = log_ndtr(f), log_ndtr(-f), -0.5 * (f * f + LOG_2PI)
         yes, no = np.exp(log_density - log_yes), np.exp(log_density - log_no)
-        log = y * log_yes + (size - y) * log_no + (gammaln(size + 1) - gammaln(y + 1) - gammaln(size - y + 1))
+        log = y * log_yes + (size - y) * log_no + _log_ways(y, size)
         return log, y * yes - (size - y) * no, y * yes * (f + yes) + (size - y) * no * (no - f)
 
     @override
     def guess(self, y, size, phi):
         p = (y + 0.5) / (size + 1)
-        # Of a logit, which is 1.7 times a probit.
-        return np.log(p / (1 - p)) / 1.7, 1 / ((size + 1) * p * (1 - p)) / 1.7**2
+        unit = self.per_probit / _LOGITS
+        return unit * np.log(p / (1 - p)), unit**2 / ((size + 1) * p * (1 - p))
 
     @override
     def rate(self, f):
@@ -55,22 +70,29 @@ class Binomial(LogConcave):
 
     @override
     def moments(self, mean, variance, size, phi):
-        z = mean / np.sqrt(1 + variance)
-        p = ndtr(z)
-        # E Φ(f)² = Φ(z) - 2 T(z, (1 + 2 v)^-½) (Owen 1980).
-        square = p - 2 * owens_t(z, 1 / np.sqrt(1 + 2 * variance))
+        p, spread = self._rates(mean, variance)
+        square = p - spread
         return size * p, size * (p - square) + np.square(size) * np.maximum(square - p * p, 0.0)
 
     @override
     def noise(self, mean, variance, size, phi):
         """As a size of Bernoulli outcomes; many of them together say a little less."""
+        return (1 / self._bend(mean, variance) - variance) / size
+
+    def _rates(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Expected rate p, and expected p (1 - p)."""
         z = mean / np.sqrt(1 + variance)
-        bend = np.exp(-z * z - LOG_2PI - log_ndtr(z) - log_ndtr(-z)) / (1 + variance)
-        return (1 / bend - variance) / size
+        # E Φ(f)² = Φ(z) - 2 T(z, (1 + 2 v)^-½) (Owen 1980).
+        return ndtr(z), 2 * owens_t(z, 1 / np.sqrt(1 + 2 * variance))
+
+    def _bend(self, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """How much a Bernoulli outcome is expected to bend the log density of ``mean``."""
+        z = mean / np.sqrt(1 + variance)
+        return np.exp(-z * z - LOG_2PI - log_ndtr(z) - log_ndtr(-z)) / (1 + variance)
 
     @override
     def draw(self, f, size, phi, rng):
-        return rng.binomial(np.broadcast_to(size, f.shape).astype(int), ndtr(f)).astype(float)
+        return rng.binomial(np.broadcast_to(size, f.shape).astype(int), self.rate(f)).astype(float)
 
     @override
     def values(self, mean, variance, size, phi):
@@ -111,3 +133,59 @@ class Bernoulli(Binomial):
     @override
     def pymc(self, name, f, size, variables, **keywords):
         return pm.Bernoulli(name, p=0.5 * pt.erfc(-f / np.sqrt(2)), **keywords)
+
+
+class LogitBinomial(Binomial):
+    """With the probability 1 / (1 + exp(-f)), by quadrature where f is Gaussian."""
+
+    per_probit = _LOGITS
+
+    @override
+    def terms(self, f, y, size, phi):
+        p, log = expit(f), y * log_expit(f) + (size - y) * log_expit(-f) + _log_ways(y, size)
+        return log, y - size * p, size * p * expit(-f)
+
+    @override
+    def rate(self, f):
+        return expit(f)
+
+    @override
+    def link(self, rate):
+        return logit(rate)
+
+    @override
+    def _rates(self, mean, variance):
+        yes, _, both = self._sums(mean, variance)
+        return yes, both
+
+    @override
+    def _bend(self, mean, variance):
+        yes, no, both = self._sums(mean, variance)
+        # The slope of the expected rate is the expected p (1 - p).
+        return np.square(both) / (yes * no)
+
+    @staticmethod
+    def _sums(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Expected p, 1 - p and p (1 - p)."""
+        f = np.asarray(mean)[..., None] + np.sqrt(variance)[..., None] * _PLACES
+        yes, no = expit(np.clip(f, -_LAST, _LAST)), expit(np.clip(-f, -_LAST, _LAST))
+        return yes @ _SHARES, no @ _SHARES, (yes * no) @ _SHARES
+
+    @override
+    def pymc(self, name, f, size, variables, **keywords):
+        return pm.Binomial(name, n=size, logit_p=f, **keywords)
+
+
+class LogitBernoulli(LogitBinomial, Bernoulli):
+    """Yes or no, with the probability 1 / (1 + exp(-f))."""
+
+    tilted = LogConcave.tilted
+
+    @override
+    def log_marginal(self, y, mean, variance, size, phi):
+        yes, no, _ = self._sums(mean, variance)
+        return np.log(np.where(np.asarray(y) > 0, yes, no))
+
+    @override
+    def pymc(self, name, f, size, variables, **keywords):
+        return pm.Bernoulli(name, logit_p=f, **keywords)

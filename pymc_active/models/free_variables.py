@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -24,15 +25,22 @@ class FreeVariables:
     """What a model with a ``pm.Model`` inherits."""
 
     model: pm.Model
+    # Names of free variables that are no parameters: the values of a latent function.
+    integrated: Set[str] = frozenset()
 
     @property
-    def free(self) -> list[str]:
-        """Names of the free variables."""
-        return [variable.name for variable in self.model.free_RVs]
+    def free_variables(self) -> list[Any]:
+        """The free variables that are parameters."""
+        return [variable for variable in self.model.free_RVs if variable.name not in self.integrated]
+
+    @property
+    def value_variables(self) -> list[Any]:
+        """Their unconstrained values."""
+        return [self.model.rvs_to_values[variable] for variable in self.free_variables]
 
     @cached_property
     def shapes(self):
-        shapes = {variable.name: variable.type.shape for variable in self.model.value_vars}
+        shapes = {variable.name: variable.type.shape for variable in self.value_variables}
         if any(None in shape for shape in shapes.values()):
             # Dims that come from coordinates leave no static shapes; PyMC compiles to find them.
             shapes = {name: np.shape(self.model.initial_point()[name]) for name in shapes}
@@ -40,7 +48,7 @@ class FreeVariables:
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """Theta (S, P) from draws of the free variables in the user's space, of shape (S, ...) each."""
-        rvs, transforms = self.model.free_RVs, self.model.rvs_to_transforms
+        rvs, transforms = self.free_variables, self.model.rvs_to_transforms
         if not any(transforms[rv] is not None for rv in rvs):
             return np.concatenate([values[rv.name].reshape(len(values[rv.name]), -1) for rv in rvs], axis=1)
         rows = [self._unconstrain(*row) for row in zip(*(values[rv.name] for rv in rvs), strict=True)]
@@ -49,7 +57,7 @@ class FreeVariables:
     @cached_property
     def _unconstrain(self) -> Callable:
         transforms = self.model.rvs_to_transforms
-        inputs = {rv: rv.type(name=rv.name) for rv in self.model.free_RVs}
+        inputs = {rv: rv.type(name=rv.name) for rv in self.free_variables}
         outputs = [
             given if transforms[rv] is None else transforms[rv].forward(given, *rv.owner.inputs)
             for rv, given in inputs.items()
@@ -62,11 +70,11 @@ class FreeVariables:
         function, generators = self._prior
         reseed_rngs(generators, random_seed)
         drawn = zip(*(function() for _ in range(draws)), strict=True)
-        return dict(zip(self.free, map(np.stack, drawn), strict=True))
+        return dict(zip([variable.name for variable in self.free_variables], map(np.stack, drawn), strict=True))
 
     @cached_property
     def _prior(self) -> tuple[Callable, list]:
         """A function that draws the free variables once, and its random generators."""
-        variables = self.model.free_RVs
+        variables = self.free_variables
         updates = collect_default_updates(inputs=[], outputs=variables)
         return pytensor.function([], variables, updates=updates, mode=vm_mode()), list(updates)

@@ -23,7 +23,7 @@ _USUAL, _UP_TO, _LEAST = 256, 300, 16
 class GPModel(Model):
     """A PyMC model with a marginal Gaussian process that fits and predicts fast.
 
-    Made by :func:`ard_gp`, :func:`embedding_gp`, :func:`composite_gp` or :func:`from_marginal`.
+    Made by :func:`ard_gp`, :func:`embedding_gp`, :func:`composite_gp`, :func:`from_marginal` or :func:`from_latent`.
 
     Attributes
     ----------
@@ -146,4 +146,4 @@ def check_is_normal(model: Any, what: str) -> None:
 def check_model(gpm: Any, function: str) -> None:
     """Raise a TypeError for what is no model, with what to do about it."""
     if not isinstance(gpm, GPModel):
-        raise TypeError(f"{function} takes a GPModel (see ard_gp and from_marginal); got {kind_of(gpm)}")
+        raise TypeError(f"{function} takes a GPModel (see ard_gp, from_marginal and from_latent); got {kind_of(gpm)}")

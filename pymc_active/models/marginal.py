@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,9 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     """
     if not isinstance(gp, pm.gp.Marginal):
         raise TypeError(
-            f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. For models with other GPs, such as Latent or HSGP, "
-            "and without any, there are pma.fit(model) and pma.Learner(model, ...)"
+            f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. A pm.gp.Latent is for pma.from_latent(gp, name); "
+            "for models with other GPs, such as HSGP, and without any, there are pma.fit(model) and "
+            "pma.Learner(model, ...)"
         )
     if isinstance(gp, pm.gp.MarginalApprox):
         raise TypeError(
@@ -85,7 +87,23 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     likelihood = observed[name]
     if not isinstance(likelihood.owner.op, MvNormalRV):
         raise ValueError(f"{name!r} is not a marginal GP likelihood but {likelihood.owner.op}")
-    if not model.free_RVs:
+    check_parameters(gp, model)
+
+    X_data, y_data = gp.X, model.rvs_to_values[likelihood]
+    X = read_inputs(data_value(X_data))
+    read_outputs(data_value(y_data), len(X))
+    inputs = input_names(X_data, X.shape[1], model)
+    embedding = embedding_name(gp.cov_func, model)
+    made = PyMCModel(model, gp, name, shared_variable(X_data), shared_variable(y_data), inputs, embedding)
+    made.check_mean()
+    _check_noise(made, X)
+    check_diagonal(made, X)
+    return made
+
+
+def check_parameters(gp: Any, model: pm.Model, integrated: Iterable[str] = ()) -> None:
+    """Refuse a GP with parameters of another model, or a model without continuous ones, besides ``integrated``."""
+    if set(integrated) >= {variable.name for variable in model.free_RVs}:
         raise ValueError(
             "the model has no free parameters: there is nothing to fit. pma.ard_gp with numbers as priors makes such a "
             "model, whose fit is exact"
@@ -103,26 +121,15 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
         names = ", ".join(sorted({str(one.name) for one in foreign if one.name})) or "random variables"
         raise ValueError(f"gp is not in this model, which lacks its {names}: pass the model in which gp was made")
 
-    X_data, y_data = gp.X, model.rvs_to_values[likelihood]
-    X = read_inputs(data_value(X_data))
-    read_outputs(data_value(y_data), len(X))
-    inputs = _input_names(X_data, X.shape[1], model)
-    embedding = _embedding_name(gp.cov_func, model)
-    made = PyMCModel(model, gp, name, _shared(X_data), _shared(y_data), inputs, embedding)
-    made.check_mean()
-    _check_noise(made, X)
-    _check_diagonal(made, X)
-    return made
 
-
-def _input_names(X_data: Any, width: int, model: pm.Model) -> list:
+def input_names(X_data: Any, width: int, model: pm.Model) -> list:
     """The model's coordinate of the columns of X, else 0, 1, ..."""
     dims: tuple = tuple(model.named_vars_to_dims.get(getattr(X_data, "name", None)) or ())
     labels = model.coords.get(dims[1]) if len(dims) == 2 else None
     return list(range(width)) if labels is None else list(labels)
 
 
-def _shared(variable: Any) -> Any:
+def shared_variable(variable: Any) -> Any:
     """The shared variable behind a model's data, through casts; the variable itself if there is none."""
     root = variable
     while not isinstance(root, SharedVariable):
@@ -133,13 +140,13 @@ def _shared(variable: Any) -> Any:
     return root if root.type.ndim == variable.type.ndim else variable
 
 
-def _embedding_name(cov_func: Any, model: pm.Model) -> str | None:
+def embedding_name(cov_func: Any, model: pm.Model) -> str | None:
     """Name of the value variable that is the R of an Embedding somewhere in the covariance."""
     if isinstance(cov_func, Embedding):
         value = model.rvs_to_values.get(cov_func.R)
         return None if value is None or model.rvs_to_transforms.get(cov_func.R) is not None else value.name
     children = getattr(cov_func, "_factor_list", [cov_func.base] if isinstance(cov_func, Rescaled) else [])
-    names = [_embedding_name(child, model) for child in children]
+    names = [embedding_name(child, model) for child in children]
     return next((name for name in names if name), None)
 
 
@@ -155,7 +162,7 @@ def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
         ) from cause
 
 
-def _check_diagonal(made: PyMCModel, X: np.ndarray) -> None:
+def check_diagonal(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a covariance function whose ``diag`` is another one than its ``full``, which predictions mix."""
     rows = pt.as_tensor_variable(X[:_SOME])
     full, diag = (made.value_of(made.gp.cov_func(rows, diag=is_diag)) for is_diag in (False, True))

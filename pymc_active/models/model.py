@@ -153,6 +153,12 @@ class Model(Summarized, ABC):
         ]
 
     @property
+    def free(self) -> list[str]:
+        """Names of the free variables that theta consists of."""
+        values = self.model.rvs_to_values
+        return [variable.name for variable in self.model.free_RVs if values[variable].name in self.shapes]
+
+    @property
     def n_parameters(self) -> int:
         """P, the length of theta."""
         return sum(map(math.prod, self.shapes.values()))
@@ -164,7 +170,7 @@ class Model(Summarized, ABC):
         """
         shapes = self.shapes
         if set(point) != set(shapes):
-            free = [variable.name for variable in self.model.free_RVs]
+            free = self.free
             known, given = {*shapes, *self.model.named_vars}, set(point)
             if not given <= known or not (given >= set(shapes) or given >= set(free)):
                 raise ValueError(

@@ -26,7 +26,7 @@ def log_prior_by_variable(gpm: GPModel, posterior: Any, thetas: np.ndarray) -> d
         entries = gpm.unflatten(posterior.prior.entries(thetas))
         return {name: values.reshape(len(thetas), -1).sum(1) for name, values in entries.items()}
     terms = posterior.log_prior_terms(thetas)
-    return {variable.name: terms[:, i] for i, variable in enumerate(gpm.model.free_RVs)}
+    return {name: terms[:, i] for i, name in enumerate(gpm.free)}
 
 
 def obstacles(gpm: GPModel) -> list[str]:

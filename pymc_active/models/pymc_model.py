@@ -64,7 +64,7 @@ class PyMCModel(FreeVariables, GPModel):
         X, y, _ = self.data
         self.x_map, self.y_map = fit_scale(None, X, "x_scale"), fit_scale(None, y, "y_scale")
         self._posteriors: dict[Any, GraphPosterior] = {}
-        self.levels = levels_of(gp.cov_func, gp.sigma)
+        self.levels = levels_of(gp.cov_func, getattr(gp, "sigma", None))
         check_levels(X, self.levels)
 
     def __deepcopy__(self, memo):
@@ -133,14 +133,20 @@ class PyMCModel(FreeVariables, GPModel):
         pm.set_data(stored, model=self.model, coords=coords or None)
 
     def constrain(self, thetas):
-        names = [variable.name for variable in self.model.unobserved_RVs]
+        names = [variable.name for variable in self._unobserved]
         return dict(zip(names, map(np.asarray, self._constrain(thetas)), strict=True))
+
+    @property
+    def _unobserved(self) -> list:
+        """Free variables and Deterministics, but those that a latent function has."""
+        latent = {self.model[name] for name in self.integrated}
+        return [variable for variable in self.model.unobserved_RVs if not latent & set(ancestors([variable]))]
 
     @cached_property
     def _constrain(self) -> Callable:
-        values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
+        values = self.model.replace_rvs_by_values(self._unobserved)
         point = {name: np.zeros(shape) for name, shape in self.shapes.items()}
-        outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.model.value_vars)
+        outputs, theta = join_nonshared_inputs(point=point, outputs=values, inputs=self.value_variables)
         thetas = pt.matrix("thetas", shape=(None, sum(map(math.prod, self.shapes.values()))))
         vectorized = in_rows(outputs, {theta: thetas})
         return function([thetas], vectorized)
@@ -149,7 +155,7 @@ class PyMCModel(FreeVariables, GPModel):
         """The value of an expression of the model's variables where their unconstrained values are random."""
         [known] = self.model.replace_rvs_by_values([pt.as_tensor_variable(expression)])
         rng = np.random.default_rng(0)
-        point = {v: rng.normal(size=self.shapes[v.name]).astype(v.type.dtype) for v in self.model.value_vars}
+        point = {v: rng.normal(size=self.shapes[v.name]).astype(v.type.dtype) for v in self.value_variables}
         return np.asarray(known.eval(point, mode=vm_mode(), on_unused_input="ignore"))
 
     def shape_at_new_rows(self, function: Callable) -> tuple[tuple[int, ...] | None, Exception | None]:
@@ -173,8 +179,12 @@ class PyMCModel(FreeVariables, GPModel):
         key = frozenset((k, v if isinstance(v, Hashable) else repr(v)) for k, v in (compile_kwargs or {}).items())
         if key in self._posteriors:
             return self._posteriors[key].with_data(*self.data)
-        graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
         variables = (self.X_data, self.y_data, self.y_sd_data)
         holders = [v if isinstance(v, SharedVariable) else None for v in variables]
-        self._posteriors[key] = GraphPosterior(*self.data, graphs, holders, compile_kwargs)
+        self._posteriors[key] = self._posterior(holders, compile_kwargs)
         return self._posteriors[key]
+
+    def _posterior(self, holders: list, compile_kwargs: dict | None) -> GraphPosterior:
+        graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
+        X, y, y_sd = self.data
+        return GraphPosterior(X, y, y_sd, graphs, holders, compile_kwargs)

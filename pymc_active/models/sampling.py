@@ -53,8 +53,7 @@ def sample(
             step = pm.Slice(compile_kwargs=compile_kwargs) if step == "slice" else None
         settings = {"draws": draws, "tune": tune, "chains": chains, "random_seed": random_seed, "step": step}
         trace = pm.sample(**settings, **pm_sample_kwargs)
-    free = {variable.name for variable in gpm.model.free_RVs}
-    if isinstance(trace, xr.DataTree) and free <= set(trace["posterior"].data_vars):
+    if isinstance(trace, xr.DataTree) and set(gpm.free) <= set(trace["posterior"].data_vars):
         _complete(gpm, trace)
     return trace
 

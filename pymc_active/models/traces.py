@@ -36,7 +36,7 @@ def trace_thetas(gpm: GPModel, trace: xr.DataTree) -> np.ndarray:
     # A single point may come without them.
     posterior = posterior.expand_dims([dim for dim in ("chain", "draw") if dim not in posterior.dims])
     # A latent function is found anew, given its hyperparameters.
-    names = list(gpm.shapes) if gpm.likelihood is not None else [variable.name for variable in gpm.model.free_RVs]
+    names = gpm.free
     missing = [name for name in names if name not in posterior]
     if missing:
         raise ValueError(f"the trace was not drawn from this model: it lacks {', '.join(missing)}")

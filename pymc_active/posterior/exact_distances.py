@@ -62,6 +62,6 @@ def _covariances(value) -> Iterator:
 
 
 def is_smooth(gp) -> bool:
-    """Whether covariance, noise and mean of a marginal GP are of kinds that can have neither a period nor a step."""
-    parts = [*_covariances(gp.cov_func), *_covariances(gp.sigma)]
+    """Whether covariance, noise and mean of a GP are of kinds that can have neither a period nor a step."""
+    parts = [*_covariances(gp.cov_func), *_covariances(getattr(gp, "sigma", None))]
     return type(gp.mean_func) in PLAIN_MEANS and all(type(part) in _PLAIN for part in parts)

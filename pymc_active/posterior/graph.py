@@ -66,15 +66,16 @@ def check_levels(X: np.ndarray, levels: Mapping[int, int]) -> None:
 class GPGraphs:
     """The symbolic parts of a marginal GP, as functions of the flat ``theta`` and, unless given, of X_new (m, D).
 
-    ``name`` is that of the likelihood, ``shapes`` are those of the value variables.
+    ``name`` is that of the likelihood, ``shapes`` are those of the value variables that theta consists of.
     """
 
     def __init__(self, model: pm.Model, gp: pm.gp.Marginal, name: str, shapes: dict, X_new=None):
         likelihood = model[name]
-        mean, G = likelihood.owner.op.dist_params(likelihood.owner)
         self.X_new = pt.matrix("X_new") if X_new is None else pt.as_tensor_variable(X_new)
-        others = [v for v in [*model.free_RVs, *model.observed_RVs, *model.potentials] if v is not likelihood]
+        self.free = [v for v in model.free_RVs if model.rvs_to_values[v].name in shapes]
+        others = [v for v in [*self.free, *model.observed_RVs, *model.potentials] if v is not likelihood]
         X = pt.as_tensor_variable(gp.X)
+        mean, G = self._at_data(likelihood, gp, X)
         if mean.owner is not None and mean.owner.op == pt.second:
             # PyMC has filled a column of G with it. The shape of X says as much, and does not carry all of G through
             # every graph with the mean, which PyTensor would take a third of its time to simplify.
@@ -85,7 +86,7 @@ class GPGraphs:
             gp.cov_func(X, self.X_new),
             gp.cov_func(self.X_new, diag=True),
             pt.broadcast_to(gp.mean_func(self.X_new), (self.X_new.shape[0],)),
-            gp.sigma(self.X_new, diag=True),
+            self._noise(gp),
         ]
         outputs = model.replace_rvs_by_values(outputs)
         # As in PyMC's own functions, a parameter that a distribution cannot have, such as an sd that underflows, has
@@ -93,14 +94,24 @@ class GPGraphs:
         log_prior = model.logp(vars=others, jacobian=True)
         outputs.append(rewrite_graph(log_prior, (), in2out(local_check_parameter_to_ninf_switch)))
         point = {key: np.zeros(shape) for key, shape in shapes.items()}
-        joined, self.theta = join_nonshared_inputs(point=point, outputs=outputs, inputs=model.value_vars)
+        values = [model.rvs_to_values[v] for v in self.free]
+        joined, self.theta = join_nonshared_inputs(point=point, outputs=outputs, inputs=values)
         joined = _elementwise_diagonals(joined)
         self.G, self.mean, self.cross, self.prior_variance, self.mean_new, self.noise_variance, self.log_prior = joined
         self.X, self.y = X, pt.as_tensor_variable(model.rvs_to_values[likelihood])
         self.data = [v for v in graph_inputs([*joined, self.X, self.y]) if isinstance(v, SharedVariable)]
         self.n_parameters = sum(math.prod(shape) for shape in shapes.values())
-        self.gp, self.cov_func, self.levels = gp, gp.cov_func, levels_of(gp.cov_func, gp.sigma)
-        self._model, self._point, self._value_vars = model, point, model.value_vars
+        self.gp, self.cov_func, self.levels = gp, gp.cov_func, levels_of(gp.cov_func, getattr(gp, "sigma", None))
+        self._model, self._point, self._value_vars = model, point, values
+
+    def _at_data(self, likelihood: TensorVariable, gp: Any, X: TensorVariable) -> tuple[TensorVariable, TensorVariable]:
+        """Mean (n,) and covariance (n, n) at the data."""
+        mean, G = likelihood.owner.op.dist_params(likelihood.owner)
+        return mean, G
+
+    def _noise(self, gp: Any) -> TensorVariable:
+        """Noise variances at the rows of ``X_new``."""
+        return gp.sigma(self.X_new, diag=True)
 
     @cached_property
     def covariance(self) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
@@ -111,7 +122,7 @@ class GPGraphs:
     @cached_property
     def log_prior_terms(self) -> TensorVariable:
         """Log prior density of each free variable in the user's space, without Jacobian, summed over its entries."""
-        terms: Any = self._model.logp(vars=self._model.free_RVs, jacobian=False, sum=False)
+        terms: Any = self._model.logp(vars=self.free, jacobian=False, sum=False)
         return self._join([pt.stack([term.sum() for term in terms])])[0]
 
     def _join(self, expressions: list) -> list:
@@ -209,6 +220,10 @@ class _Functions:
     def states(self):
         g = self.graphs
         return self.compile([self.thetas], in_rows([g.G, g.mean], {g.theta: self.thetas}))
+
+    @cached_property
+    def means(self):
+        return self.compile([self.thetas], in_rows([self.graphs.mean], {self.graphs.theta: self.thetas})[0])
 
     @cached_property
     def gradients(self):

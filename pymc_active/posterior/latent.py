@@ -1,7 +1,8 @@
-"""The posterior of builders' models whose outcomes are not normal: Gaussian given sites, found for each particle."""
+"""The posterior of models whose outcomes are not normal: Gaussian given sites, found for each particle."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
@@ -27,6 +28,10 @@ _LEFT_OUT = 40
 _TOGETHER = 500_000
 
 
+# Takes derivatives in G and in the mean back to those in the parameters.
+type Pullback = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
 class _Known(NamedTuple):
     """The sites of one particle: its log evidence, z less the prior mean and variances (n,), slopes in phi (q,)."""
 
@@ -36,36 +41,39 @@ class _Known(NamedTuple):
     in_phi: np.ndarray
 
 
-@dataclass(eq=False, repr=False)
-class LatentPosterior(ArrayPosterior):
+class LatentPosterior(Posterior):
     """A latent function with any likelihood; the noise of the Gaussian process itself is zero.
 
-    ``y`` are outcomes as they are, and the map of outputs is that of the latent function.
+    Covariances and their derivatives come from arrays or from graphs. ``y`` are outcomes as they are, and the map of
+    outputs is that of the latent function.
     """
 
-    _: KW_ONLY
     likelihood: Likelihood
     # Sites are found by loops in Python.
     is_fused = False
+    # The trials or exposures of the rows (n,), and of arrays, positions of the likelihood's parameters in (theta,
+    # constants).
+    size: np.ndarray
+    phi_indices: np.ndarray
     # Of the one particle that this copy is for.
     _known: _Known | None = None
 
-    @override
-    def _set_data(self, X, y, y_sd):
-        self.X, self.y = self.x_map(X), np.asarray(y, float)
-        self.size = np.ones(len(y)) if y_sd is None else np.where(y_sd > 0, y_sd, 1.0)
-        self._basis, self.counts, self.replicates, self.known_variance = self.mean_basis(self.X), 1, None, 0.0
-        self.forget()
-
-    @override
-    def _take(self, rows):
-        super()._take(rows)
-        self.size = self.size[rows]
-
     @property
-    @override
-    def of_each(self):
-        return self
+    @abstractmethod
+    def prior_sds(self) -> np.ndarray:
+        """Of the entries of theta (P,), roughly."""
+
+    @abstractmethod
+    def _covariances(self, full: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        """Lower triangles of the prior covariances (S, n, n) for rows (theta, constants), and their pullback.
+
+        It takes W (S, n, n), its lower triangles with the halves of the diagonals, and alpha (S, n), and returns the
+        slopes of log evidences in ``full``.
+        """
+
+    @abstractmethod
+    def _means(self, full: np.ndarray) -> np.ndarray:
+        """Prior means (S, n), in the user's units of f, in which the likelihood knows it."""
 
     @property
     @override
@@ -84,12 +92,17 @@ class LatentPosterior(ArrayPosterior):
         units = [np.log(self.y_map.scale) * (name == "log_noise") for name, *_ in self.likelihood.parameters]
         return [full[:, [index]] + unit for index, unit in zip(self.phi_indices, units, strict=True)]
 
+    def _pull_phi(self, full: np.ndarray, in_phi: np.ndarray) -> np.ndarray:
+        """Slopes in the likelihood's parameters (S, q) as slopes in ``full``."""
+        slope = np.zeros_like(full)
+        slope[:, self.phi_indices] = in_phi
+        return slope
+
     def _propagate(
         self, full: np.ndarray, K: np.ndarray, tolerance: float, start: np.ndarray | None = None, power: float = 1.0
     ) -> tuple[Propagated, np.ndarray]:
         """The sites of rows (theta, constants), in user's units of f, and prior means (S, n) in these."""
-        # The likelihood knows f in its own units.
-        mean = self.y_map.shift + self.y_map.scale * (full[:, self.mean_indices] @ self._basis.T)
+        mean = self._means(full)
         sites = None if start is None else Sites(*np.split(start, 2, axis=1))
         scaled, phi = self.y_map.scale**2 * K, self.phi(full)
         return propagate(scaled, mean, self.likelihood, self.y, self.size, phi, sites, tolerance, power), mean
@@ -121,9 +134,8 @@ class LatentPosterior(ArrayPosterior):
         # Entries off the diagonal stand for two.
         W.reshape(S, n * n)[:, :: n + 1] *= 0.5
         in_noise = -(power**2) * found.in_power if self.is_tempered else -np.diagonal(W, axis1=1, axis2=2).sum(1)
-        slope = -pullback(W)
-        slope[:, self.mean_indices] += unit * found.alpha @ self._basis
-        slope[:, self.phi_indices] += found.in_phi
+        slope = pullback(W, found.alpha)
+        slope += self._pull_phi(full, found.in_phi)
         return Likelihoods(value, slope[:, :P], in_noise, sites)
 
     @override
@@ -152,16 +164,8 @@ class LatentPosterior(ArrayPosterior):
         """Rows (theta, constants) for thetas (S, P)."""
         return np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
 
-    def _covariances(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-        """Lower triangles of the prior covariances (S, n, n), and the pullback of derivatives in these."""
-        n = len(self.y)
-        K, pullback = self._batch(full)
-        G, where = np.zeros((len(full), n, n)), self._pairs.rows * n + self._pairs.columns
-        G.reshape(len(full), n * n)[:, where] = K
-        return G, lambda W: pullback(W.reshape(len(full), n * n)[:, where])
-
-    @override
-    def _factor(self, theta, K, extra_noise):
+    def _factor(self, theta: np.ndarray, K: np.ndarray, extra_noise: float) -> Factor:
+        """The factor of K (n, n) and the variances of the sites."""
         known = self._known
         if known is None:
             K.flat[:: len(K) + 1] += extra_noise
@@ -222,20 +226,17 @@ class LatentPosterior(ArrayPosterior):
             # Eigenvectors, since the covariance of near rows is singular.
             values, vectors = np.linalg.eigh(K)
             f[m] = vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.normal(size=n))
-        f = self.y_map.shift + self.y_map.scale * (f + full[:, self.mean_indices] @ self._basis.T)
+        f = self._means(full) + self.y_map.scale * f
         return self.draw_outcomes(thetas, f, np.zeros_like(f), rng)
 
     @override
     def likelihood_gradient(self, state):
-        gradient = super().likelihood_gradient(state)
-        for index, part in zip(self.phi_indices, state.factor.in_phi, strict=True):
-            if index < len(gradient):
-                gradient[index] -= part
-        return gradient
+        in_phi = self._pull_phi(self.full(state.theta[None]), state.factor.in_phi[None])
+        return super().likelihood_gradient(state) - in_phi[0, : self.n_parameters]
 
     @override
     def likelihood_hessian(self, state):
-        return difference_hessian(self, state.theta, _STEP * self.prior.sd)
+        return difference_hessian(self, state.theta, _STEP * self.prior_sds)
 
     def noise_of(self, theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """The variance of the Gaussian measurement of f that an outcome of size one is worth, in units of f."""
@@ -252,7 +253,7 @@ class LatentPosterior(ArrayPosterior):
         if not gradient:
             return plain
         slopes: list[list[np.ndarray]] = []
-        for step in np.diag(_STEP * self.prior.sd):
+        for step in np.diag(_STEP * self.prior_sds):
             up, down = (self.moments(self.light_state(state.theta + h), X_new) for h in (step, -step))
             slopes.append([(a - b) / (2 * step.sum()) for a, b in zip(up[:2], down[:2], strict=True)])
         mean, variance_gradient = np.array(slopes).reshape(-1, 2, len(X_new)).transpose(1, 2, 0)
@@ -260,10 +261,59 @@ class LatentPosterior(ArrayPosterior):
 
 
 @dataclass(eq=False, repr=False)
-class LatentKernelPosterior(LatentPosterior, KernelPosterior):
+class LatentArrayPosterior(LatentPosterior, ArrayPosterior):
+    """With covariances from arrays."""
+
+    _: KW_ONLY
+    likelihood: Likelihood
+    _known: _Known | None = None
+
+    @override
+    def _set_data(self, X, y, y_sd):
+        self.X, self.y = self.x_map(X), np.asarray(y, float)
+        self.size = np.ones(len(y)) if y_sd is None else np.where(y_sd > 0, y_sd, 1.0)
+        self._basis, self.counts, self.replicates, self.known_variance = self.mean_basis(self.X), 1, None, 0.0
+        self.forget()
+
+    @override
+    def _take(self, rows):
+        super()._take(rows)
+        self.size = self.size[rows]
+
+    @property
+    @override
+    def of_each(self):
+        return self
+
+    @property
+    @override
+    def prior_sds(self):
+        return self.prior.sd
+
+    @override
+    def _covariances(self, full):
+        n = len(self.y)
+        K, pullback = self._batch(full)
+        G, where = np.zeros((len(full), n, n)), self._pairs.rows * n + self._pairs.columns
+        G.reshape(len(full), n * n)[:, where] = K
+
+        def slopes(W: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+            slope = -pullback(W.reshape(len(full), n * n)[:, where])
+            slope[:, self.mean_indices] += float(self.y_map.scale) * alpha @ self._basis
+            return slope
+
+        return G, slopes
+
+    @override
+    def _means(self, full):
+        return self.y_map.shift + self.y_map.scale * (full[:, self.mean_indices] @ self._basis.T)
+
+
+@dataclass(eq=False, repr=False)
+class LatentKernelPosterior(LatentArrayPosterior, KernelPosterior):
     """With any covariance of few parameters."""
 
 
 @dataclass(eq=False, repr=False)
-class LatentEmbeddingPosterior(LatentPosterior, EmbeddingPosterior):
+class LatentEmbeddingPosterior(LatentArrayPosterior, EmbeddingPosterior):
     """With a learned embedding."""

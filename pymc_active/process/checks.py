@@ -21,7 +21,7 @@ def check_replaceable(process: Any) -> None:
         raise ValueError(
             f"the outcome {process.name!r} does not depend on any pm.Data with a value for each observation: use "
             "x = pm.Data('x', x) in the model for what you can choose (pm.gp.Latent has no values at new rows: use "
-            "pm.gp.HSGP)"
+            "pma.from_latent(gp, name), or pm.gp.HSGP)"
         )
     if process.outcome.owner.op.ndim_supp:
         raise ValueError(
@@ -50,8 +50,9 @@ def check_rows(process: Any, X: np.ndarray) -> None:
     # The model's own rows show whether others matter, also for a single candidate.
     own = process.first_rows[: _PROBED // 2]
     remedy = (
-        "Use pm.gp.Marginal or pm.gp.HSGP in place of one latent value for each observation, the previous value as "
-        "a pm.Data in place of pm.AR, and fixed numbers in place of the mean and sd of the inputs"
+        "Use pma.from_latent(gp, name) for a pm.gp.Latent, pm.gp.HSGP in place of one latent value for each "
+        "observation, the previous value as a pm.Data in place of pm.AR, and fixed numbers in place of the mean and sd "
+        "of the inputs"
     )
     is_sound, errors = False, (AssertionError, IndexError, NotImplementedError, TypeError, ValueError)
     with np.errstate(all="ignore"):
