@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from pymc_active.kernels.node import Node
-from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
+from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError, is_compiled
 from pymc_active.support.scaling import spread
 from pymc_active.support.threads import in_threads
 from pymc_active.support.user_warnings import ActiveError
@@ -273,7 +273,9 @@ class Posterior(ABC):
                 known = () if start is None else (start[rows],)
                 return self._likelihoods(thetas[rows], extra_noise, gradient, *known)
 
-        blocks = in_threads(block, range(0, len(thetas), step))
+        # Small matrices are made by many short calls, between which threads would wait for each other.
+        run = in_threads if is_compiled(len(self.y)) else map
+        blocks = list(run(block, range(0, len(thetas), step)))
         sites = [block.sites for block in blocks if block.sites is not None]
         joined = Likelihoods(
             np.concatenate([block.value for block in blocks]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -34,9 +34,9 @@ def n_threads() -> int:
     return 1 if hasattr(_of_thread, "is_working") else _controller()[1]
 
 
-def in_threads[T](function: Callable[..., T], *arguments: Iterable) -> list[T]:
+def in_threads[T](function: Callable[..., T], *arguments: Sequence) -> list[T]:
     """The function of each of the arguments, as by ``map``, several at a time; BLAS uses one thread meanwhile."""
-    if n_threads() < 2:
+    if n_threads() < 2 or len(arguments[0]) < 2:
         return list(map(function, *arguments))
     with one_blas_thread():
         return list(_pool().map(function, *arguments))
