@@ -777,3 +777,14 @@ def test_several_models_are_told_sizes():
     assert_array_equal(learner.y_sd, [6] * 5 + [9, 3])
     models[0].set_data(X, y + 6, y_trials=12)
     assert_array_equal(models[0].data.sizes, [12] * 5)
+
+
+def test_a_recommendation_far_above_the_counts_of_exposures_says_so():
+    """Rates are compared with rates, whatever the size of counts."""
+    X = np.linspace(-1, -0.2, 12)[:, None]
+    y = np.random.default_rng(0).poisson(1000 * np.exp(2 * X[:, 0]))
+    gpm = pma.ard_gp(X, y, bounds=[(-1, 1)], likelihood="poisson", exposure=np.full(12, 1000.0), mean="linear")
+    learner = pma.Learner(gpm, "maximum", bounds=[(-1, 1)], random_seed=0)
+    with pytest.warns(pma.RunWarning, match="above the best point measured"):
+        learner.recommend()
+    assert y.max() > 100

@@ -310,7 +310,10 @@ def test_listed_spaces_are_pools_of_their_points():
 def test_indices_and_relevance_are_of_inputs(fit):
     relevance = pma.relevance(fit)
     assert list(relevance.input.to_numpy()) == list(fit.gpm.model.coords["group"])
-    with pytest.warns(pma.DataWarning, match="x1, x2, x3"):
+    with (
+        pytest.warns(pma.DataWarning, match="x1, x2, x3"),
+        pytest.warns(pma.DataWarning, match="is_safe may exclude"),
+    ):
         found = pma.sobol_indices(fit, draws=8, n_points=128, random_seed=1)
     assert list(found.input.to_numpy()) == list(MIXED)
     total = found.total.sel(summary="mean")

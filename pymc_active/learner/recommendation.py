@@ -10,6 +10,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice
 from pymc_active.learner.success import Success
 from pymc_active.learner.weighted import likely
+from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.support.scaling import spread
@@ -52,6 +53,9 @@ def warn_if_far_above(
         p = predict(fit, np.concatenate([best[None], measured]))
     sign, mean = -1.0 if minimize else 1.0, p.f_mean.to_numpy()
     gain = float(sign * mean[0] - (sign * mean[1:]).max())
+    if model_of(fit).likelihood is not None:
+        # Outcomes are counts of any size, and predictions rates.
+        y = mean[1:]
     # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.
     usual = iqr(y, scale="normal")
     if gain > _FAR * spread(y) > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:

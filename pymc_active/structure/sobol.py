@@ -137,6 +137,14 @@ def sobol_indices(
         to_inputs = _quantiles(source, inputs, bounds, distribution)
         limits = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
         _warn_if_confounded(X, inputs)
+    left_out = [] if space is None else [c.text for c in space.linear if not c.is_equality] + space.functions
+    if left_out:
+        names = ", ".join(getattr(one, "__name__", str(one)) for one in left_out)
+        warn_user(
+            f"indices take each input by itself over its whole range, whatever {names} may exclude: where that is much, "
+            "they are about points that cannot be measured. Predictions at pma.active.random_design(space, 1000) are not",
+            DataWarning,
+        )
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
