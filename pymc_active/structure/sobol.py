@@ -141,8 +141,9 @@ def sobol_indices(
     if left_out:
         names = ", ".join(getattr(one, "__name__", str(one)) for one in left_out)
         warn_user(
-            f"indices take each input by itself over its whole range, whatever {names} may exclude: where that is much, "
-            "they are about points that cannot be measured. Predictions at pma.active.random_design(space, 1000) are not",
+            f"indices take each input by itself over its whole range, whatever {names} may exclude: where that is "
+            "much, they are about points that cannot be had. Predictions at pma.active.random_design(space, 1000) are "
+            "not",
             DataWarning,
         )
     # scipy.stats takes long to load.
