@@ -5,8 +5,8 @@ the picture of all records; ``main`` does the rest: the command line, what is mi
 the smallest records. Records are made without warnings, except where a script catches them.
 
 A record holds the number of the engine (``pymc_active.ENGINE``) and the commit that made it; code that is not committed
-makes none. A table is of one engine, the newest that its file holds or ``--engine``. Records without a number are older
-than the numbers: engine 0.
+makes none. A table is of one engine, the newest with at least half as many records as any, or ``--engine``. Records
+without a number are older than the numbers: engine 0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -36,11 +37,12 @@ Report = Callable[[dict[Key, dict]], tuple[Any, Any, list[dict]]]
 
 
 def read(path: Path, engine: int | None = None) -> list[dict]:
-    """Records of one engine, by default the newest that made any, in order."""
+    """Records of one engine, in order; by default the newest with half as many as the fullest, so that tables stay."""
     lines = path.read_text().splitlines() if path.exists() else []
     records = [json.loads(line) for line in lines]
     if engine is None:
-        engine = max((r.get("engine", 0) for r in records), default=0)
+        made = Counter(r.get("engine", 0) for r in records)
+        engine = max((one for one, n in made.items() if 2 * n >= max(made.values())), default=0)
     return [r for r in records if r.get("engine", 0) == engine]
 
 
