@@ -67,7 +67,7 @@ def grid(fit, *axes):
     """Points (N, P) and their posterior probabilities."""
     posterior = fit.best.posterior
     thetas = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1)
-    log_density = np.array([posterior.value_and_gradient(theta)[0] for theta in thetas])
+    log_density = posterior.values(thetas)
     return thetas, np.exp(log_density - logsumexp(log_density))
 
 
@@ -130,9 +130,7 @@ def test_particles_of_an_embedding_have_the_posterior_of_its_distances(embedding
     gpm, rng = embedding.gpm, np.random.default_rng(5)
     prior = gpm.posterior().prior
     reference = prior.mean + prior.sd * rng.normal(size=(12_000, 4))
-    log_weight = np.array(
-        [gpm.posterior().value_and_gradient(t)[0] - prior.value_and_gradient(t)[0] for t in reference]
-    )
+    log_weight = gpm.posterior().likelihood_values(reference)
     weight = np.exp(log_weight - logsumexp(log_weight))
     assert 1 / np.square(weight).sum() > 2000
 
