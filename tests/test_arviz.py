@@ -53,7 +53,7 @@ def made(kind):
             "compute_convergence_checks": False,
             "compile_kwargs": {"mode": "FAST_COMPILE"},
         }
-        return gpm, pma.sample(gpm, draws=50, tune=50, step="slice", **sampler, **QUIET)
+        return gpm, pma.sample(gpm, draws=32, tune=15, step="slice", **sampler, **QUIET)
     gpm = {
         "ard": lambda: pma.ard_gp(X, Y, **BOX),
         "laplace": lambda: pma.ard_gp(X, Y, **BOX),
