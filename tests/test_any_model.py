@@ -381,19 +381,28 @@ def test_a_run_leaves_the_model_as_it_was():
     assert [rv.name for rv in model.observed_RVs] == ["y"]
 
 
-@pytest.mark.parametrize("goal", ["parameters", "function", "maximum"])
-def test_every_goal_asks_in_a_pool_and_in_a_box(goal):
-    for where in ({"pool": {"x": POOL}}, {"bounds": {"x": (-3, 3)}}):
-        learner = pma.Learner(line(), goal, **where, random_seed=1)
-        asked = learner.ask(2, progressbar=False)
-        assert list(asked.columns) == ["x"]
-        assert len(set(asked.x)) == 2
-        assert asked.x.between(-3, 3).all()
-        learner.tell(asked, [0.5, np.nan], failed=[False, True])
-        assert len(learner.failures) == 1
-        after = learner.ask(progressbar=False)
-        assert after.x.iloc[0] not in set(asked.x)
-        assert learner.recommend() is not None
+@pytest.mark.parametrize(
+    ("goal", "where"),
+    [
+        ("parameters", {"pool": {"x": POOL}}),
+        ("function", {"pool": {"x": POOL}}),
+        ("maximum", {"pool": {"x": POOL}}),
+        ("parameters", {"bounds": {"x": (-3, 3)}}),
+        ("maximum", {"bounds": {"x": (-3, 3)}}),
+        pytest.param("function", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
+    ],
+)
+def test_every_goal_asks_in_a_pool_and_in_a_box(goal, where):
+    learner = pma.Learner(line(), goal, **where, random_seed=1)
+    asked = learner.ask(2, progressbar=False)
+    assert list(asked.columns) == ["x"]
+    assert len(set(asked.x)) == 2
+    assert asked.x.between(-3, 3).all()
+    learner.tell(asked, [0.5, np.nan], failed=[False, True])
+    assert len(learner.failures) == 1
+    after = learner.ask(progressbar=False)
+    assert after.x.iloc[0] not in set(asked.x)
+    assert learner.recommend() is not None
 
 
 def test_goals_choose_as_their_criteria_do():

@@ -69,7 +69,7 @@ def test_probability_is_that_of_a_model_of_labels():
     scaled, Z = (2 * (values - LOW) / (HIGH - LOW) - 1 for values in (X, POOL))
     priors = {"log_outputscale": pm.Normal.dist(2.0, 1.0)}
     gpm = pma.ard_gp(scaled, ~failed, likelihood="bernoulli", mean="constant", priors=priors)
-    fit = pma.fit(gpm, n_particles=2048, random_seed=1, progressbar=False)
+    fit = pma.fit(gpm, n_particles=512, random_seed=1, progressbar=False)
     assert_allclose(np.exp(Success(X, failed, LOW, HIGH, 1)(POOL)), pma.predict(fit, Z).y_mean, atol=0.06)
 
 
@@ -326,17 +326,27 @@ def works(X):
     return np.isfinite(truth(np.reshape(X, (-1, 2))))
 
 
+WEIGHED = ["expected_improvement", "upper_confidence_bound", "thompson", "uncertainty", "bald", "max_value_entropy"]
+# One of each way to weigh: a logarithm, a level and a gain. The climbs in a box are long.
+IN_A_BOX = ["expected_improvement", "upper_confidence_bound", "uncertainty"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "criterion",
-    ["expected_improvement", "upper_confidence_bound", "thompson", "uncertainty", "bald", "max_value_entropy"],
+    ("candidates", "criterion"),
+    [
+        *(("pool", criterion) for criterion in WEIGHED),
+        *(
+            pytest.param("box", criterion, marks=() if criterion in IN_A_BOX else pytest.mark.nightly)
+            for criterion in WEIGHED
+        ),
+    ],
 )
-@pytest.mark.parametrize("candidates", ["box", "pool"])
-def test_points_that_would_fail_are_asked_less(criterion, candidates):
+def test_points_that_would_fail_are_asked_less(candidates, criterion):
     """A batch has a higher probability of success than that of a learner who was not told of the failures."""
-    keywords = {"pool": POOL} if candidates == "pool" else {}
+    keywords, n = ({"pool": POOL}, 4) if candidates == "pool" else ({}, 2)
     ignorant, told = (learner(criterion=criterion, failures=f, **keywords) for f in ((), FAILING))
-    one, other = ignorant.ask(4), told.ask(4)
+    one, other = ignorant.ask(n), told.ask(n)
     assert probability(told, other).mean() > probability(told, one).mean() + 0.02
 
 
@@ -350,7 +360,7 @@ def test_random_points_are_drawn_in_proportion_to_their_probability(candidates):
     wanted = (everywhere**2).sum() / everywhere.sum()
     assert abs(p.mean() - wanted) < 4 * p.std() / np.sqrt(40)
     assert p.mean() > everywhere.mean() + 0.1
-    assert_array_equal(x, learner(criterion="random", **keywords).ask(40))
+    assert_array_equal(x[:8], learner(criterion="random", **keywords).ask(8))
 
 
 def test_a_failed_place_of_a_box_is_not_asked_again():
@@ -407,7 +417,7 @@ def probability(active, X):
 def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates):
     active = learner(learn, **({"pool": POOL} if candidates == "pool" else {}))
     x = active.recommend()
-    X = POOL if candidates == "pool" else RNG.uniform(LOW, HIGH, (20_000, 2))
+    X = POOL if candidates == "pool" else RNG.uniform(LOW, HIGH, (4000, 2))
     method = {"method": "draws", "draws": 128, "random_seed": 0} if learn == "maximum" else {"method": "map"}
     mean = pma.predict(active.fit, np.concatenate([x, X]), **method).f_mean.to_numpy()
     # Where success is a little less likely, much more must be promised.
@@ -430,13 +440,13 @@ def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
 @pytest.mark.parametrize("candidates", ["box", "pool"])
 def test_maxima_of_paths_are_where_experiments_work(candidates):
     active = learner(**({"pool": POOL} if candidates == "pool" else {}))
-    optimum = active.optimum(40)
+    optimum = active.optimum(20)
     x = optimum.samples.x.to_numpy()
     is_best = (x == optimum.x).all(1)
     assert (probability(active, x) >= 0.499)[~is_best].all()
     # Paths end no lower than on a grid of such points.
     assert optimum.regret >= 0
-    assert not (learner(failures=()).optimum(40).samples.x.to_numpy().sum(1) >= 0.9).all()
+    assert not (learner(failures=()).optimum(20).samples.x.to_numpy().sum(1) >= 0.9).all()
 
 
 @pytest.mark.nightly
@@ -453,15 +463,20 @@ def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("criterion", [None, "random"])
-def test_a_saved_run_asks_the_same(tmp_path, criterion):
-    active = learner(criterion=criterion)
+@pytest.mark.parametrize(
+    ("criterion", "candidates"),
+    [(None, "pool"), ("random", "box"), pytest.param(None, "box", marks=pytest.mark.nightly)],
+)
+def test_a_saved_run_asks_the_same(tmp_path, criterion, candidates):
+    active = learner(criterion=criterion, **({"pool": POOL} if candidates == "pool" else {}))
     active.run(truth, n=2, progressbar=False)
     active.save(tmp_path / "run.nc")
     other = Learner.load(tmp_path / "run.nc")
     assert_array_equal(other.failures, active.failures)
     assert_array_equal(other.ask(2), active.ask(2))
-    assert_array_equal(other.recommend(), active.recommend())
+    # Which criterion asked makes no difference to the recommendation, for which the climbs in a box are long.
+    if criterion is None:
+        assert_array_equal(other.recommend(), active.recommend())
 
 
 def test_labels_of_failed_rows_are_saved(tmp_path):

@@ -31,17 +31,14 @@ def quadrature(gpm, low, high, n=81):
     axes = [np.linspace(a, b, n) for a, b in zip(low, high, strict=True)]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     posterior = gpm.posterior()
-    values = [posterior.value_and_gradient(theta)[0] for theta in grid]
-    return logsumexp(values) + sum(np.log(axis[1] - axis[0]) for axis in axes)
+    return logsumexp(posterior.values(grid)) + sum(np.log(axis[1] - axis[0]) for axis in axes)
 
 
 def average_over_the_prior(gpm, power=14):
     posterior = gpm.posterior()
     center, sd = posterior.prior_scale()
     uniform = qmc.Sobol(len(center), seed=2).random_base2(power)
-    return logsumexp([-posterior.state(theta).factor.nll for theta in center + sd * norm.ppf(uniform)]) - np.log(
-        2**power
-    )
+    return logsumexp(posterior.likelihood_values(center + sd * norm.ppf(uniform))) - np.log(2**power)
 
 
 def skewed():
@@ -86,8 +83,8 @@ def test_draws_annealed_from_around_modes_are_those_of_quadrature(model, low, hi
     assert abs(found.log_evidence - quadrature(gpm, low, high)) < 4 * found.log_evidence_error
     assert found.log_evidence_error < 0.1
     posterior, axes = gpm.posterior(), [np.linspace(a, b, 81) for a, b in zip(low, high, strict=True)]
-    values = np.array([[posterior.value(np.array([a, b])) for b in axes[1]] for a in axes[0]])
-    share = softmax(values)
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    share = softmax(posterior.values(grid.reshape(-1, 2)).reshape(81, 81))
     # Both parameters of two terms alike have the same distribution.
     for k, axis in enumerate(axes):
         marginal, draws = share.sum(1 - k), found.particles.z[:, k]
@@ -247,7 +244,7 @@ def test_draws_given_few_data_are_those_of_the_prior_weighted_by_the_likelihood(
     posterior = gpm.posterior()
     center, sd = posterior.prior_scale()
     thetas = center + sd * norm.ppf(qmc.Sobol(len(center), seed=2).random_base2(15))
-    weights = softmax([-posterior.state(theta).factor.nll for theta in thetas])
+    weights = softmax(posterior.likelihood_values(thetas))
     mean = weights @ thetas
     spread = np.sqrt(weights @ np.square(thetas - mean))
     draws = pma.fit_laplace(gpm, random_seed=0, progressbar=False).ensemble_by("draws", 400, 0).thetas

@@ -248,7 +248,7 @@ def fitted(request):
 def test_the_evidence_is_that_of_the_pymc_model(fitted):
     """The latent function and its hyperparameters are annealed together, without expectation propagation."""
     _, gpm, fit = fitted
-    joint = pma.fit(gpm.model, method="anneal", n_particles=1024, random_seed=2, progressbar=False)
+    joint = pma.fit(gpm.model, method="anneal", n_particles=512, random_seed=2, progressbar=False)
     error = np.hypot(fit.log_evidence_error, joint.log_evidence_error)
     assert abs(fit.log_evidence - joint.log_evidence) < 0.1 + 4 * error
     assert not fit.diagnostics["warnings"]

@@ -67,7 +67,7 @@ def grid(fit, *axes):
     """Points (N, P) and their posterior probabilities."""
     posterior = fit.best.posterior
     thetas = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1)
-    log_density = np.array([posterior.value_and_gradient(theta)[0] for theta in thetas])
+    log_density = posterior.values(thetas)
     return thetas, np.exp(log_density - logsumexp(log_density))
 
 
@@ -130,9 +130,7 @@ def test_particles_of_an_embedding_have_the_posterior_of_its_distances(embedding
     gpm, rng = embedding.gpm, np.random.default_rng(5)
     prior = gpm.posterior().prior
     reference = prior.mean + prior.sd * rng.normal(size=(12_000, 4))
-    log_weight = np.array(
-        [gpm.posterior().value_and_gradient(t)[0] - prior.value_and_gradient(t)[0] for t in reference]
-    )
+    log_weight = gpm.posterior().likelihood_values(reference)
     weight = np.exp(log_weight - logsumexp(log_weight))
     assert 1 / np.square(weight).sum() > 2000
 
@@ -286,7 +284,7 @@ def test_bald_over_modes_counts_their_disagreement():
     assert (got - within).max() < -p.weights @ np.log(p.weights)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
 def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     """The best by the first sixteen draws are scored by all, and the pick is one of these."""
     X = 50 * np.linspace(-3, 3, 1203)[:, None]
@@ -294,21 +292,25 @@ def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     score = screened(scorer, X)
     ensemble = as_ensemble(ard, method="draws", draws=40, random_seed=seed)
 
-    def by(some):
-        p = mixture(some, X)
+    def by(some, rows):
+        p = mixture(some, X[rows])
         return mutual_information(p.means, p.variances + p.noises)
 
-    coarse, exact = by(ensemble.first(16)), by(ensemble)
+    # Every row by a few draws, which tell the order; by all draws every fifth row.
+    rows = np.arange(0, len(X), 5)
+    coarse, exact = by(ensemble.first(16), slice(None)), by(ensemble, rows)
     best = np.argsort(-coarse, kind="stable")[:500]
     others = np.setdiff1d(np.arange(len(X)), best)
-    assert_allclose(score[best], exact[best], rtol=0, atol=1e-8)
+    is_best = np.isin(rows, best)
+    assert 50 < is_best.sum() < 200
+    assert_allclose(score[rows[is_best]], exact[is_best], rtol=0, atol=1e-8)
     assert (score[others] <= coarse[others] + 1e-8).all()
     assert score[others].max() <= score[best].max()
-    assert np.abs(coarse - exact)[others].max() > 1e-3
+    assert np.abs(coarse[rows] - exact)[~is_best].max() > 1e-3
     # Small pools are not screened, nor what a user asks for.
-    assert_allclose(screened(scorer, X[:900]), exact[:900], rtol=0, atol=1e-8)
+    assert_allclose(screened(scorer, X[:900])[::5], exact[:180], rtol=0, atol=1e-8)
     public = pma.active.bald(ard, X, method="draws", draws=40, random_seed=seed)
-    assert_allclose(public, exact, rtol=0, atol=1e-8)
+    assert_allclose(public[::5], exact, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["mgp", "modes", "draws"])

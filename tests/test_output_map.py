@@ -272,8 +272,16 @@ def test_doubtful_fits_without_noise_do_not_call_for_a_logarithm():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error::pymc_active.DataWarning")
-@pytest.mark.parametrize("short", [10, 300])
-@pytest.mark.parametrize("y", [ADDED, ADDED + 5])
+# Few data are judged in another way than many.
+@pytest.mark.parametrize(
+    ("y", "short"),
+    [
+        (ADDED, 10),
+        (ADDED + 5, 300),
+        pytest.param(ADDED, 300, marks=pytest.mark.nightly),
+        pytest.param(ADDED + 5, 10, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_search_keeps_to_y_where_changes_add(y, short, monkeypatch):
     monkeypatch.setattr(kernel_search, "_SHORT", short)
     found = searched(y, period=12, depth=2)

@@ -151,7 +151,7 @@ def test_evidences_of_particles_are_averages_over_the_prior(true, seed):
     assert found.best is found.fits[true]
     # The average is too rough for d = 1 where two are needed.
     for d in (1, 2) if true == 1 else (2,):
-        error = found.table.log_evidence.sel(n_components=d) - average_over_the_prior(X, y, d, 17, is_learned=True)
+        error = found.table.log_evidence.sel(n_components=d) - average_over_the_prior(X, y, d, 16, is_learned=True)
         # And 0.1 for the average itself.
         assert abs(error) < 4 * found.fits[d].log_evidence_error + 0.1
         assert found.fits[d].log_evidence_error < 0.5

@@ -49,7 +49,7 @@ def each_alone():
     return alone(Y), alone(Y**2)
 
 
-@pytest.mark.parametrize("name", ["first", "second"])
+@pytest.mark.parametrize("name", ["first", pytest.param("second", marks=pytest.mark.nightly)])
 def test_the_posterior_of_one_of_two_gps_is_that_of_both(name, sharing, each_alone):
     """Whichever is asked, since they share no parameter: the sum of both, each in a model of its own."""
     theta = np.array([-0.4, 0.3])

@@ -227,7 +227,7 @@ def test_a_run_from_nothing(tmp_path):
     assert may_be(first)
     assert first.solvent.nunique() == 3
     learner.tell(first, yields(first))
-    for _ in range(8):
+    for _ in range(4):
         x = learner.ask()
         learner.tell(x, yields(x))
     batch = learner.ask(3, fixed={"solvent": "MeCN", "stir": 200})
@@ -247,7 +247,7 @@ def test_a_run_from_nothing(tmp_path):
     with pytest.raises(ValueError, match="differs from that of the file"):
         pma.Learner.load(tmp_path / "run.nc", space=pma.Space({"T": (0, 1)}))
     again = pma.Learner.load(tmp_path / "run.nc", space=space)
-    pd.testing.assert_frame_equal(again.ask(2), learner.ask(2))
+    pd.testing.assert_frame_equal(again.ask(), learner.ask())
     pd.testing.assert_frame_equal(again.X, learner.X)
     assert "solvent" in repr(again)
 
@@ -446,7 +446,7 @@ def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
     options = ["--target", "yield", "--learn", "maximum", "--bounds", "stir=100:600:50", "salt=0:1", "sugar=0:1"]
     options += ["--categorical", "solvent=DMF,MeCN,water", "--constraint", "salt + sugar == 1"]
     options += ["--state", tmp_path / "run.nc", "--output", sheet]
-    run(trials, *options, "-n", 3)
+    run(trials, *options, "-n", 2)
     asked = pd.read_csv(sheet)
     assert np.allclose(asked.salt + asked.sugar, 1, atol=0.01)
     assert set(asked.solvent) <= {"DMF", "MeCN", "water"}
@@ -455,7 +455,7 @@ def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
     sheet.unlink()
     trials.write_text(trials.read_text() + "".join(f"{row}{k}\n" for k, row in enumerate(rows)))
     run(trials, *options)
-    assert "6 results, 0 failures, 0 not measured yet; 0 open" in capsys.readouterr().err
+    assert "5 results, 0 failures, 0 not measured yet; 0 open" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "run.nc")]) == 0
     assert "solvent" in capsys.readouterr().out
 
@@ -512,9 +512,9 @@ def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
     dear_scores, scores = (learner._current.scorer().score(X) for learner in named)
     assert np.allclose(dear_scores * price(table), scores, rtol=1e-9)
     assert dear.spent == 0
-    dear.run(yields, 20, progressbar=False, budget=8)
+    dear.run(yields, 20, progressbar=False, budget=6)
     told = dear.X.iloc[25:]
-    assert dear.spent == price(told).sum() <= 8
+    assert 0 < dear.spent == price(told).sum() <= 6
     assert len(dear.pending) == 0
     dear.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match="pass it as cost="):

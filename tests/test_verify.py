@@ -143,7 +143,7 @@ def test_the_default_fit_is_as_good_as_a_longer_run():
 def test_a_run_without_replacement_asks_the_same_as_without_verification():
     """And it is not told anything else."""
     verified, plain = (learner(rows=MANY, priors=None, verify=v) for v in (1, "never"))
-    for _ in range(3):
+    for _ in range(2):
         x = plain.ask()
         assert_array_equal(verified.ask(), x)
         for active in (verified, plain):
