@@ -102,9 +102,11 @@ def test_threads_change_no_digit(name, monkeypatch):
     monkeypatch.setattr(base, "_STACKED", 5 * N**2)
     in_threads = likelihoods(posterior, thetas, 0.1, monkeypatch, False)
     threads._pool.cache_clear()
-    for a, b in zip((*alone[:3], *blocks[:3]), (*together[:3], *in_threads[:3]), strict=True):
+    for a, b in zip(alone[:3], together[:3], strict=True):
+        np.testing.assert_array_equal(a, b)
+    # Products of other numbers of rows round otherwise.
+    for a, b in zip(blocks[:3], in_threads[:3], strict=True):
         np.testing.assert_allclose(a, b, 1e-12)
-    np.testing.assert_array_equal(alone.value, together.value)
 
 
 @pytest.mark.slow
