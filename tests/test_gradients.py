@@ -11,7 +11,7 @@ from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import norm
-from users import users_gp
+from users import Written, users_gp
 
 import pymc_active as pma
 from pymc_active.criteria import maximize_in_box as box
@@ -41,7 +41,7 @@ SCALES = {"x_scale": "box", "y_scale": "standardize"}
 
 
 def hand_written():
-    return users_gp(X3, y3, lambda: pm.gp.cov.ExpQuad(3, ls=pm.LogNormal("lengthscale", 0, 0.5)), lambda: 0.3)
+    return users_gp(X3, y3, lambda: Written(3, ls=pm.LogNormal("lengthscale", 0, 0.5)), lambda: 0.3)
 
 
 def near_the_prior(gpm):

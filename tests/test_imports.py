@@ -43,11 +43,11 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 # Lines of each room at most, rounded up to 20.
 BUDGETS = {
     "support": 1360,
-    "spaces": 800,
+    "spaces": 820,
     "kernels": 2200,
-    "likelihoods": 700,
-    "posterior": 3240,
-    "models": 3540,
+    "likelihoods": 720,
+    "posterior": 3520,
+    "models": 3560,
     "information": 280,
     "inference": 880,
     "laplace": 2480,

@@ -10,6 +10,7 @@ import xarray as xr
 from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2_contingency
+from users import Written
 
 import pymc_active as pma
 from pymc_active.paths import Paths, draw_paths, maximize_over_pool, maximize_paths
@@ -30,6 +31,9 @@ class Unknown:
 
     def __getattr__(self, name):
         return getattr(self.wrapped, name)
+
+    def by_arrays(self, theta, state=None):
+        return self, theta, state
 
 
 def model(kernel, X, y):
@@ -186,7 +190,7 @@ def test_paths_of_a_model_somebody_wrote_warn_outside_their_box():
     """Drawn for the box of the data, they die out: at 3 of [0, 1] nothing is left of an sd of one."""
     x = np.linspace(0, 1, 6)[:, None]
     with pm.Model() as written:
-        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", -1, 0.01)))
+        gp = pm.gp.Marginal(cov_func=Written(1, ls=pm.LogNormal("ls", -1, 0.01)))
         gp.marginal_likelihood("y", X=pm.Data("X", x), y=pm.Data("values", np.sin(6 * x[:, 0])), sigma=0.05)
     gpm, point = pma.from_marginal(gp, "y", model=written), {"ls_log__": -1.0}
     paths = draw_paths(point, model=gpm, n_paths=400, random_seed=1)

@@ -171,3 +171,20 @@ def test_approximate_gps_are_refused_with_a_way_out():
         gp.marginal_likelihood("y", X=X, Xu=X[::2], y=Y, sigma=0.1)
     with pytest.raises(TypeError, match=r"pm.gp.Marginal; if there are many points, .*informative_rows"):
         pma.from_marginal(gp, "y", model=model)
+
+
+def test_what_is_added_to_the_model_is_no_parameter():
+    """As predictions by PyMC itself, of a model that is fitted already, and that will be."""
+    x = np.linspace(0, 5, 8)
+    with pm.Model() as model:
+        gp = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, pm.LogNormal("ls", 0, 1)))
+        gp.marginal_likelihood("y", X=x[:, None], y=np.sin(x), sigma=pm.HalfNormal("sigma", 1))
+    fit = pma.fit(pma.from_marginal(gp, model=model), n_particles=32, random_seed=1, progressbar=False)
+    with model:
+        gp.conditional("f_new", np.array([[6.0]]))
+        pm.Deterministic("double", 2 * model["ls"])
+    assert list(fit.to_datatree()["posterior"]) == ["ls", "sigma", "double"]
+    again = pma.from_marginal(gp, "y", model=model)
+    assert again.labels == ["ls_log__", "sigma_log__"]
+    theta = np.array([0.1, -0.2])
+    assert again.posterior().value_and_gradient(theta)[0] == fit.posterior.value_and_gradient(theta)[0]

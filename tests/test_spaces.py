@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_active as pma
@@ -331,6 +332,24 @@ def test_indices_of_labels_are_exact_where_these_are_all():
     assert np.allclose(found["first"].sel(summary="mean"), parts / parts.sum(), atol=0.02)
 
 
+def test_what_cannot_be_made_is_learned_and_told_of():
+    space, table = mixed(), mixed().sample(6, random_seed=1)
+    learner = pma.Learner(pma.ard_gp(table, yields(table), space=space), space=space, random_seed=1)
+    point = space.sample(1, random_seed=2)
+    learner.tell(point, 1.0)
+    with pytest.warns(pma.DataWarning, match=r"x1 = 0.9, x2 = 0.9, x3 = 0.4, and the space says 'x1 \+ x2 \+ x3 == 1'"):
+        learner.tell(point.assign(x1=0.9, x2=0.9, x3=0.4), 1.0)
+    with pytest.warns(pma.DataWarning, match="a combination that the space forbids: T = 119.0"):
+        learner.tell(point.assign(solvent="water", T=119.0), 1.0)
+    assert len(learner.y) == 9
+    model = pm.Model()
+    with model:
+        x = pm.Data("a", np.zeros(2))
+        pm.Normal("y", pm.Normal("b") * x, observed=np.zeros(2))
+    with pytest.raises(ValueError, match="a space is for GP models: list the points in a pool"):
+        pma.Learner(model, "function", space=pma.Space({"a": range(3)}))
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -346,6 +365,13 @@ def test_indices_of_labels_are_exact_where_these_are_all():
         (lambda: pma.Space({"a": (0, 1), "b": (0, 1)}, ["a + b == 3"]), "no point of the space fulfils"),
         (lambda: pma.Space({"a": range(3)}, ["a >= 7"]), "no point of the space fulfils"),
         (lambda: pma.Space({"a": (0, 1)}, [lambda t: t.a > 2]), "hardly any point"),
+        (lambda: pma.Space({"a": (0, 1)}, [lambda t: t.a > 0.1 and t.a < 0.5]), "gets a table of points: write &"),
+        (
+            lambda: pma.Space({"a": (0, 1), "s": ["x", "y"]}, [lambda t: t.s != "x"]).draw(
+                1, np.random.default_rng(0), {1: 1.0, 2: 0.0}
+            ),
+            "hardly any point with s = x fulfils the constraints",
+        ),
         (lambda: pma.Space({"a": (0, 1)}, [lambda t: 1.0]), "must return True or False for each"),
         (lambda: pma.Space({"a": (0, 1)}, [3]), "a text or a function"),
         (

@@ -16,6 +16,10 @@ def users_gp(X, y, cov, sigma=lambda: 0.1, mean=pm.gp.mean.Zero, *, name="y", is
     return pma.from_marginal(gp, name, model=model)
 
 
+class Written(pm.gp.cov.ExpQuad):
+    """A covariance that somebody wrote, which arrays do not know."""
+
+
 class GrowingNoise(pm.gp.cov.Covariance):
     """Independent noise whose sd grows with the first input, ``sd * exp(x)``."""
 

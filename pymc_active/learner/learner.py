@@ -40,6 +40,7 @@ from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.user_warnings import (
+    DataWarning,
     DoubtfulFitWarning,
     RunWarning,
     SamplingWarning,
@@ -463,6 +464,8 @@ class Learner(Summarized):
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if(far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0))
             ledger.warn_if_near(X, positions, labels)
+            if ledger.space is not None and (broken := ledger.space.broken(X)):
+                warn_user(f"{broken}: the model learns it all the same. If it is a slip, correct x", DataWarning)
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self._run.X, self.y])
         columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())

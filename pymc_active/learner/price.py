@@ -16,7 +16,10 @@ class Price:
 
     def __init__(self, function: Callable[[Any], Any], inputs: Sequence, some: np.ndarray):
         if not callable(function):
-            raise TypeError(f"cost must be a function of a table of points; got {type(function).__name__}")
+            raise TypeError(
+                "cost must be a function of a table of points, such as lambda table: 5 + 0.1 * table['temperature']; "
+                f"got {type(function).__name__}"
+            )
         self.function, self.inputs = function, inputs
         # What it cannot say of candidates it says before anything is measured.
         self.of(some)

@@ -211,6 +211,8 @@ def new_run(
         random_seed = int(np.random.default_rng(random_seed).integers(2**31))
     if space is not None:
         space = read_space(space)
+        if isinstance(first, Process):
+            raise ValueError("a space is for GP models: list the points in a pool, as pool=space.points() does")
         if first is not None and (first.space is None or list(first.inputs) != list(space.inputs)):
             raise ValueError("the model must have the same space: pass it to the builder, ard_gp(X, y, space=space)")
     if bounds is not None and first is not None and first.space is not None:

@@ -100,6 +100,10 @@ class Likelihood(ABC):
         """The f of an expected outcome of size one; not finite for what that cannot be."""
 
     @abstractmethod
+    def rate_moments(self, mean: Any, variance: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the expected outcome of size one where f is Gaussian."""
+
+    @abstractmethod
     def moments(self, mean: Any, variance: Any, size: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of an outcome where f is Gaussian."""
 

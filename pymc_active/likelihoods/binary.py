@@ -69,10 +69,14 @@ class Binomial(LogConcave):
         return ndtri(rate)
 
     @override
-    def moments(self, mean, variance, size, phi):
+    def rate_moments(self, mean, variance):
         p, spread = self._rates(mean, variance)
-        square = p - spread
-        return size * p, size * (p - square) + np.square(size) * np.maximum(square - p * p, 0.0)
+        return p, np.maximum(p - spread - p * p, 0.0)
+
+    @override
+    def moments(self, mean, variance, size, phi):
+        p, between = self.rate_moments(mean, variance)
+        return size * p, size * (p - p * p - between) + np.square(size) * between
 
     @override
     def noise(self, mean, variance, size, phi):

@@ -41,9 +41,14 @@ class Poisson(LogConcave):
             return np.log(rate)
 
     @override
+    def rate_moments(self, mean, variance):
+        mu = np.exp(np.minimum(mean + variance / 2, _MOST / 2))
+        return mu, np.square(mu) * np.expm1(np.minimum(variance, _MOST / 4))
+
+    @override
     def moments(self, mean, variance, size, phi):
-        mu = size * np.exp(np.minimum(mean + variance / 2, _MOST / 2))
-        squares = np.square(mu) * np.expm1(np.minimum(variance, _MOST / 4))
+        mu, squares = self.rate_moments(mean, variance)
+        mu, squares = size * mu, np.square(size) * squares
         return mu, squares + self._given(mu, mu * mu + squares, phi)
 
     def _given(self, mean: np.ndarray, square: np.ndarray, phi) -> np.ndarray:

@@ -72,6 +72,10 @@ class StudentT(Likelihood):
         return rate
 
     @override
+    def rate_moments(self, mean, variance):
+        return mean, variance
+
+    @override
     def moments(self, mean, variance, size, phi):
         return mean, variance + np.exp(2 * phi[0]) * (1 + 2 * np.exp(-phi[1]))
 

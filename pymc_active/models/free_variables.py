@@ -28,9 +28,9 @@ class FreeVariables:
     # Names of free variables that are no parameters: the values of a latent function.
     integrated: Set[str] = frozenset()
 
-    @property
+    @cached_property
     def free_variables(self) -> list[Any]:
-        """The free variables that are parameters."""
+        """The free variables that are parameters; what is added to the model later is none."""
         return [variable for variable in self.model.free_RVs if variable.name not in self.integrated]
 
     @property

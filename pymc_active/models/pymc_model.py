@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import Any
+from typing import Any, override
 
 import cloudpickle
 import numpy as np
@@ -20,6 +20,7 @@ from pymc_active.models.free_variables import FreeVariables, function
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
+from pymc_active.posterior.recognised import recognised
 from pymc_active.support.data import Data
 from pymc_active.support.scaling import fit_scale
 
@@ -136,11 +137,21 @@ class PyMCModel(FreeVariables, GPModel):
         names = [variable.name for variable in self._unobserved]
         return dict(zip(names, map(np.asarray, self._constrain(thetas)), strict=True))
 
-    @property
+    @cached_property
+    @override
+    def free_variables(self):
+        """Without what the data do not depend on, but other variables tell, as predictions by ``gp.conditional``."""
+        model = self.model
+        told = set(ancestors([*model.observed_RVs, *model.potentials]))
+        free = set(model.free_RVs)
+        predicted = {rv for rv in free - told if free & set(ancestors(rv.owner.inputs))}
+        return [rv for rv in model.free_RVs if rv.name not in self.integrated and rv not in predicted]
+
+    @cached_property
     def _unobserved(self) -> list:
-        """Free variables and Deterministics, but those that a latent function has."""
-        latent = {self.model[name] for name in self.integrated}
-        return [variable for variable in self.model.unobserved_RVs if not latent & set(ancestors([variable]))]
+        """Parameters and Deterministics of these."""
+        others = set(self.model.free_RVs) - set(self.free_variables)
+        return [variable for variable in self.model.unobserved_RVs if not others & set(ancestors([variable]))]
 
     @cached_property
     def _constrain(self) -> Callable:
@@ -187,4 +198,6 @@ class PyMCModel(FreeVariables, GPModel):
     def _posterior(self, holders: list, compile_kwargs: dict | None) -> GraphPosterior:
         graphs = GPGraphs(self.model, self.gp, self.name, self.shapes)
         X, y, y_sd = self.data
-        return GraphPosterior(X, y, y_sd, graphs, holders, compile_kwargs)
+        posterior = GraphPosterior(X, y, y_sd, graphs, holders, compile_kwargs)
+        # Who says how to compile wants the graphs.
+        return recognised(posterior) if compile_kwargs is None else posterior

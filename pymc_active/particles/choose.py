@@ -19,7 +19,6 @@ from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
-from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.support.user_warnings import (
@@ -87,7 +86,7 @@ def choose(
     # sites have to converge, costs as much as all particles.
     is_latent = isinstance(posterior, LatentPosterior)
     hides = posterior.hides_modes and not is_embedding and not is_latent
-    cheap = _MOST if is_latent else _CHEAP * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
+    cheap = _MOST if is_latent else _CHEAP * (1 if posterior.is_array else _GRAPH)
     # The way does not depend on how many particles are asked for.
     cost = _cost(gpm, posterior, gpm.n_particles(len(posterior.y)))
 
@@ -143,7 +142,7 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     then a new search, with more draws, is all.
     """
     posterior = gpm.posterior()
-    cost = _cost(gpm, posterior, 1) * (1 if isinstance(posterior, ArrayPosterior) else _GRAPH)
+    cost = _cost(gpm, posterior, 1) * (1 if posterior.is_array else _GRAPH)
     affordable, usual = min(n_particles, int(_BUDGET / cost)), gpm.n_particles(len(posterior.y))
     # Where particles for an embedding are affordable at all, they are what the fit is made of.
     n_annealed = n_particles if gpm.embedding is not None else max(affordable, min(usual, n_particles))
@@ -162,5 +161,5 @@ def _cost(gpm: GPModel, posterior: Posterior, n_particles: int) -> float:
     except ValueError:
         return np.inf
     n = len(posterior.y)
-    one = 1 + n**2 / 300 if isinstance(posterior, ArrayPosterior) else 20 + n**2 / 300
+    one = 1 + n**2 / 300 if posterior.is_array else 20 + n**2 / 300
     return n_particles * 9 * (4 + 0.65 * n) * one

@@ -48,6 +48,7 @@ class _Stationary(NamedTuple):
 class ArrayPosterior(MeasuredPosterior):
     """Array covariance, mean linear in its parameters, homoscedastic noise; X, y are given in the user's units."""
 
+    is_array = True
     X: np.ndarray
     y: np.ndarray
     y_sd: InitVar[np.ndarray | None]

@@ -90,8 +90,8 @@ class Posterior(ABC):
     n_parameters: int
     # Whether additional noise stands for a power of the likelihood, 1 / (1 + noise).
     is_tempered = False
-    # Whether log likelihoods and gradients of particles are one compiled loop.
-    is_fused = False
+    # Whether it is evaluated by NumPy, and whether log likelihoods and gradients of particles are one compiled loop.
+    is_array, is_fused = False, False
 
     X: np.ndarray
     y: np.ndarray
@@ -134,6 +134,10 @@ class Posterior(ABC):
     def light_states(self, thetas: np.ndarray) -> list[State]:
         """:meth:`light_state` at every row of thetas (S, P)."""
         return [self.light_state(theta) for theta in thetas]
+
+    def by_arrays(self, theta: np.ndarray, state: State | None = None) -> tuple[Posterior, np.ndarray, State | None]:
+        """What predicts the same by arrays, at which parameters, and its state there: if not this, see a subclass."""
+        return self, theta, state
 
     @property
     def of_each(self) -> Self:

@@ -24,9 +24,9 @@ class ConditionedGP:
     """A Gaussian process given X (n, D) and y (n,), in the kernel's units, at theta (P,); ``minimize`` describes -f."""
 
     def __init__(self, posterior: Posterior, theta: np.ndarray, minimize: bool = False, state: State | None = None):
-        self.posterior, self.theta, self._known = posterior, np.asarray(theta, float), state
+        self.posterior, self.theta, self._known = posterior.by_arrays(np.asarray(theta, float), state)
         self.sign = -1.0 if minimize else 1.0
-        self.X = posterior.X
+        self.X = self.posterior.X
 
     @property
     def y(self) -> np.ndarray:

@@ -117,15 +117,15 @@ class GPGraphs:
     def covariance(self) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
         """Points A (n, D) and B (m, D), and the covariance (n, m) of their rows; made on demand."""
         A, B = pt.matrix("A"), pt.matrix("B")
-        return A, B, self._join([with_exact_distances(self.cov_func)(A, B)])[0]
+        return A, B, self.join([with_exact_distances(self.cov_func)(A, B)])[0]
 
     @cached_property
     def log_prior_terms(self) -> TensorVariable:
         """Log prior density of each free variable in the user's space, without Jacobian, summed over its entries."""
         terms: Any = self._model.logp(vars=self.free, jacobian=False, sum=False)
-        return self._join([pt.stack([term.sum() for term in terms])])[0]
+        return self.join([pt.stack([term.sum() for term in terms])])[0]
 
-    def _join(self, expressions: list) -> list:
+    def join(self, expressions: list) -> list:
         """Expressions of the model's variables as functions of ``theta``."""
         values = self._model.replace_rvs_by_values(expressions)
         joined, theta = join_nonshared_inputs(point=self._point, outputs=values, inputs=self._value_vars)

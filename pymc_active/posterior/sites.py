@@ -77,7 +77,8 @@ def propagate(
     for _ in range(likelihood.sweeps * _SWEEPS[tolerance]):
         at, m, v = Sites(z[left], s[left]), mean[left], prior[left]
         of = [part[left] for part in phi]
-        W = K[left]
+        # LAPACK overwrites matrices in C's order only.
+        W = np.array(K[left], order="C")
         W[:, diagonal, diagonal] += at.s
         residual = at.z - m
         alpha, log_root = factor_batch(W, residual, gradient=True)

@@ -72,10 +72,9 @@ class LatentOutcomes:
 
     def rate_variance(self, p: Mixture) -> np.ndarray:
         """Variance of the expected outcome (m,)."""
-        if self.parts[0][0].is_real:
-            return mixture_moments(p.means, p.variances, p.weights)[1]
-        rates = self.rates(p)
-        return p.weights @ np.square(rates - p.weights @ rates.mean(0)).mean(0)
+        each = [likelihood.rate_moments(p.means[rows], p.variances[rows]) for likelihood, _, rows in self.parts]
+        means, variances = (np.concatenate(part) for part in zip(*each, strict=True))
+        return mixture_moments(means, variances, p.weights)[1]
 
     def draw(self, p: Mixture, rng: np.random.Generator, size: Any = 1.0) -> np.ndarray:
         """Outcomes (Q, S, m) of each member, with common random numbers at all points."""

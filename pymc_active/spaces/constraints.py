@@ -149,7 +149,13 @@ class Polytope:
 
 def holds(function: Any, table: Any, name: str) -> np.ndarray:
     """Whether a user's function says that rows of a table can be made, (n,)."""
-    said = np.asarray(function(table))
+    try:
+        said = np.asarray(function(table))
+    except ValueError as error:
+        if "ambiguous" not in str(error):
+            raise
+        message = f"the constraint {name} gets a table of points: write & | ~ in place of and, or, not"
+        raise ValueError(message) from error
     if said.shape != (len(table),) or said.dtype != bool:
         raise ValueError(
             f"the constraint {name} must return True or False for each of {len(table)} rows; got {said.dtype} of shape "

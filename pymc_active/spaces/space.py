@@ -17,8 +17,8 @@ from pymc_active.support.summaries import Summarized, Summary
 
 # Combinations of levels that are looked at, and of which a list is kept as a pool: more are searched like a box.
 _COMBINATIONS, _LISTED = 300_000, 20_000
-# Points drawn for each that is wanted, at most.
-_TRIES = 500
+# How often points are drawn, twice as many each time up to the second number, until enough can be made.
+_TRIES, _MOST_DRAWN = 16, 8_192
 # Random sets, one of which is a first design.
 _SETS = 100
 
@@ -212,6 +212,19 @@ class Space(Summarized):
                 found[rows] &= holds(function, table, getattr(function, "__name__", "function"))
         return found
 
+    def broken(self, Z: np.ndarray) -> str | None:
+        """That a point of Z (n, D) cannot be made, in words, if so."""
+        if (wrong := np.flatnonzero(~self.can_be(Z))).size == 0:
+            return None
+        row, z = int(wrong[0]), self.decode(Z[wrong[:1]])
+        values = z[self.names].iloc[0]
+        for one, (coefficients, limit, is_equality) in zip(self.linear, self.polytope_rows, strict=True):
+            if not Polytope(*self.limits, [(coefficients, limit, is_equality)]).holds(Z[row : row + 1])[0]:
+                terms = ", ".join(f"{name} = {values[name]:.6g}" for name in one.coefficients)
+                return f"row {row} of x has {terms}, and the space says {one.text!r}"
+        shown = ", ".join(f"{name} = {values[name]}" for name in self.names)
+        return f"row {row} of x is a combination that the space forbids: {shown}"
+
     @cached_property
     def listed(self) -> np.ndarray | None:
         """All points (m, D), if they are few."""
@@ -242,8 +255,8 @@ class Space(Summarized):
             return rows[rng.integers(len(rows), size=n)]
         real, walk = np.flatnonzero(self.is_real), self._walk(fixed) if fixed else self._free_walk
         found: list[np.ndarray] = []
-        for _ in range(_TRIES):
-            size = max(2 * (n - sum(map(len, found))), 32)
+        for k in range(_TRIES):
+            size = max(2 * (n - sum(map(len, found))), min(32 << k, _MOST_DRAWN))
             Z = self.at(rng.uniform(size=(size, len(self.variables))))
             if walk is not None:
                 Z[:, real] = walk.draw(size, rng)
@@ -251,6 +264,10 @@ class Space(Summarized):
             found.append(Z[self.can_be(Z)])
             if sum(map(len, found)) >= n:
                 return np.concatenate(found)[:n]
+        if fixed:
+            one = self.decode(Z[-1:]).iloc[0]
+            shown = " and ".join(f"{name} = {one[name]}" for name in self.names if self.columns[name][0] in fixed)
+            raise ValueError(f"hardly any point with {shown} fulfils the constraints of the space, or none")
         raise ValueError("hardly any point of the space fulfils all constraints: list those that can be made in a pool")
 
     def _walk(self, fixed: Mapping[int, float]) -> Polytope | None:

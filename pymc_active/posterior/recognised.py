@@ -1,0 +1,293 @@
+"""The posterior of a user's marginal GP whose covariance arrays know, which are several times as fast as graphs.
+
+PyTensor computes the prior, and the kernel's parameters from the model's. All else is a :class:`KernelPosterior` of the
+kernel's parameters, whose derivatives the chain rule takes back to the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial, reduce
+from typing import Any, override
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_active.kernels.combined import Add, Multiply
+from pymc_active.kernels.linear import Constant, Linear
+from pymc_active.kernels.node import Node
+from pymc_active.kernels.periodic import Periodic
+from pymc_active.kernels.radial import PROFILES
+from pymc_active.kernels.rational_quadratic import RationalQuadratic
+from pymc_active.kernels.stationary import Stationary
+from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.base import Likelihoods, Moments, State
+from pymc_active.posterior.compile_mode import vm_mode
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
+from pymc_active.posterior.prior import GaussianPrior
+from pymc_active.support.scaling import IDENTITY
+
+cov, means = pm.gp.cov, pm.gp.mean
+_PROFILES = {getattr(cov, name): name for name in PROFILES}
+# Draws of the hyperparameters at which graph and arrays are compared, and what rounding may leave, as a part of K.
+_DRAWS, _SAME = 3, 1e-9
+
+
+class _UnknownError(Exception):
+    """Arrays do not know a covariance, noise or mean."""
+
+
+class _Reader:
+    """Reads covariances; ``found`` are their parameters, as expressions of the model's."""
+
+    def __init__(self):
+        self.found: list[Any] = []
+
+    def put(self, *expressions: Any) -> int:
+        """Position of the first of these parameters."""
+        self.found += expressions
+        return len(self.found) - len(expressions)
+
+    def node(self, kernel: Any, log_scale: Any = 0.0) -> Node:
+        """The kernel times the square of a scale."""
+        kind = type(kernel)
+        if kind is cov.Add:
+            return Add([self.node(part, log_scale) for part in kernel._factor_list])
+        if kind is cov.Prod:
+            kernels = [part for part in kernel._factor_list if isinstance(part, cov.BaseCovariance)]
+            for factor in kernel._factor_list:
+                if not isinstance(factor, cov.BaseCovariance):
+                    log_scale = log_scale + 0.5 * pt.log(_number(factor))
+            return reduce(Multiply, [self.node(part, 0.0 if k else log_scale) for k, part in enumerate(kernels)])
+        if kind is cov.Constant or not isinstance(kernel, cov.BaseCovariance):
+            value = kernel.c if kind is cov.Constant else kernel
+            return Constant(self.put(log_scale + 0.5 * pt.log(_number(value))))
+        if kind not in (*_PROFILES, cov.RatQuad, cov.Periodic, cov.Linear):
+            raise _UnknownError
+        columns, scale = np.asarray(kernel.active_dims), self.put(log_scale)
+        if kind is cov.Linear:
+            first = self.put(*_entries(kernel.c, len(columns)))
+            return Linear(columns, first + np.arange(len(columns)), scale)
+        if kind in _PROFILES:
+            first = self.put(*map(pt.log, _entries(kernel.ls, len(columns))))
+            groups = [(first + k, columns[k : k + 1]) for k in range(len(columns))]
+            return Stationary(_PROFILES[kind], groups, scale)
+        log_lengthscale = self.put(pt.log(_number(kernel.ls)))
+        if kind is cov.RatQuad:
+            return RationalQuadratic(log_lengthscale, columns, self.put(pt.log(_number(kernel.alpha))), scale)
+        # PyMC's lengthscale is half of the usual one.
+        self.found[log_lengthscale] += np.log(2.0)
+        return Periodic(log_lengthscale, self.put(pt.log(_number(kernel.period))), columns, scale)
+
+
+def _entries(value: Any, n: int) -> list[TensorVariable]:
+    """The entries of a vector, or n times a number, also one in an array."""
+    # PyTensor makes single precision of a Python number, and so of its logarithm.
+    value = pt.as_tensor_variable(value).astype("float64")
+    if value.ndim > 1:
+        raise _UnknownError
+    if not value.ndim:
+        return [value] * n
+    length = value.type.shape[0]
+    # The lengths of dims are data.
+    length = int(value.shape[0].eval(mode=vm_mode())) if length is None else length
+    if length not in (1, n):
+        raise _UnknownError
+    return [value[k if length == n else 0] for k in range(n)]
+
+
+def _number(value: Any) -> TensorVariable:
+    return _entries(value, 1)[0]
+
+
+def _mean(mean: Any, width: int) -> list[TensorVariable]:
+    """A constant and slopes, as far as there are."""
+    if type(mean) is means.Zero:
+        return []
+    if type(mean) is means.Constant:
+        return [_number(mean.c)]
+    if type(mean) is means.Linear:
+        return [_number(mean.b), *_entries(mean.A, width)]
+    raise _UnknownError
+
+
+def _mean_basis(n: int, X: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(X)), X])[:, :n]
+
+
+def recognised(graph: GraphPosterior) -> GraphPosterior:
+    """The same posterior by arrays, where they know its covariance, noise and mean, and have the same values."""
+    try:
+        return RecognisedPosterior(graph)
+    except _UnknownError:
+        return graph
+
+
+class _Parameters:
+    """Parameters of arrays (p,) as functions of the model's theta (P,), each compiled on first use."""
+
+    def __init__(self, graphs: GPGraphs, functions: Any, parameters: TensorVariable):
+        self.graphs, self.functions, self.parameters = graphs, functions, parameters
+        self.weight, self.weights = pt.vector("weight"), pt.matrix("weights")
+
+    @cached_property
+    def values(self) -> Callable:
+        """Rows (S, p) for thetas (S, P)."""
+        thetas = self.functions.thetas
+        return self.functions.compile([thetas], in_rows([self.parameters], {self.graphs.theta: thetas})[0])
+
+    @cached_property
+    def _slope(self) -> Any:
+        return self.functions.grad((self.weight * self.parameters).sum())
+
+    @cached_property
+    def pullback(self) -> Callable:
+        """Slopes in theta (S, P), from thetas (S, P) and slopes in the parameters (S, p)."""
+        rows = {self.graphs.theta: self.functions.thetas, self.weight: self.weights}
+        return self.functions.compile([self.functions.thetas, self.weights], in_rows([self._slope], rows)[0])
+
+    @cached_property
+    def curvature(self) -> Callable:
+        """Hessian (P, P) of a weighted sum, from theta, the weights (p,) and the rows of an identity."""
+        [H] = self.graphs.tangents([self._slope], self.functions.directions)
+        return self.functions.compile([self.graphs.theta, self.weight, self.functions.directions], H)
+
+
+class RecognisedPosterior(GraphPosterior):
+    """A posterior whose likelihood and predictions are those of ``arrays`` at parameters that theta determines."""
+
+    is_array = True
+
+    def __init__(self, graph: GraphPosterior):
+        vars(self).update(vars(graph))
+        graphs, width = self._functions.graphs, self.X.shape[1]
+        reader, noise = _Reader(), getattr(graphs.gp, "sigma", None)
+        kernel, mean = reader.node(graphs.gp.cov_func), _mean(graphs.gp.mean_func, width)
+        if not isinstance(noise, cov.WhiteNoise) or isinstance(self.known_variance, np.ndarray):
+            raise _UnknownError
+        # PyMC adds it to the diagonal, and nothing but the diagonal tells how much.
+        self._jitter = pytensor.shared(0.0)
+        log_noise = 0.5 * pt.log(pt.square(_number(noise.sigma)) + self._jitter)
+        parameters = [pt.as_tensor_variable(one).astype("float64") for one in (*reader.found, log_noise, *mean)]
+        self._parameters = _Parameters(graphs, self._functions, graphs.join([pt.stack(parameters)])[0])
+        n = len(parameters)
+        arrays = KernelPosterior(
+            self.X,
+            self.y,
+            None,
+            x_map=IDENTITY,
+            y_map=IDENTITY,
+            n_parameters=n,
+            constants=np.empty(0),
+            # For the steps of differences; what a theta is worth beforehand the model says.
+            prior=GaussianPrior(np.zeros(n), np.ones(n)),
+            log_noise=len(reader.found),
+            mean_indices=np.arange(len(reader.found) + 1, n),
+            mean_basis=partial(_mean_basis, len(mean)),
+            kernel=kernel,
+        )
+        self.arrays = arrays.of_each
+        self._jitter.set_value(self._compared())
+
+    def _compared(self) -> float:
+        """What PyMC adds to the diagonal; raises if graph and arrays differ in anything else."""
+        added, graphs = [], self._functions.graphs
+        evaluate = self._functions.compile([graphs.theta], [graphs.G, graphs.mean])
+        for theta in np.random.default_rng(0).normal(size=(_DRAWS, self.n_parameters)):
+            G, mean = evaluate(theta, *self._data)
+            full, size = self.at(theta), np.abs(G).max()
+            more = G - self.arrays.kernel.at(full, self.X).K
+            diagonal = np.diagonal(more) - self.arrays.noise_variances(full)
+            added.append(float(np.median(diagonal)))
+            away = [np.abs(more - np.diag(np.diagonal(more))).max(), np.abs(diagonal - added[0]).max()]
+            # A NaN is no equality either.
+            if not (
+                max(away) <= _SAME * size and np.allclose(self.arrays.prior_mean(full, self.X)[0], mean, _SAME, _SAME)
+            ):
+                raise _UnknownError
+        # Rounding is not added.
+        return 0.0 if abs(added[0]) < 1e-12 else added[0]
+
+    def at(self, theta: np.ndarray) -> np.ndarray:
+        """The parameters of ``arrays`` (p,) at theta (P,)."""
+        return self._rows(theta[None])[0]
+
+    def _rows(self, thetas: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.array(self._parameters.values(thetas, *self._data))
+
+    def _pull(self, thetas: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.array(self._parameters.pullback(thetas, slopes, *self._data))
+
+    @override
+    def by_arrays(self, theta, state=None):
+        return self.arrays, self.at(theta), state and state.extra
+
+    @override
+    def _set_data(self, X, y, y_sd):
+        super()._set_data(X, y, y_sd)
+        self.arrays = self.arrays.with_data(self.X, self.y).of_each
+
+    @property
+    @override
+    def is_fused(self):
+        return self.arrays.is_fused
+
+    @override
+    def forget(self):
+        self.arrays.forget()
+
+    @override
+    def check_twice_differentiable(self):
+        self.arrays.check_twice_differentiable()
+
+    @override
+    def state(self, theta, extra_noise=0.0):
+        made = self.arrays.state(self.at(theta), extra_noise)
+        return State(theta, made.factor, made)
+
+    @override
+    def light_state(self, theta):
+        made = self.arrays.light_state(self.at(theta))
+        return State(theta, made.factor, made)
+
+    @override
+    def _likelihoods(self, thetas, extra_noise, gradient, start=None):
+        found = self.arrays._likelihoods(self._rows(thetas), extra_noise, gradient)
+        slopes = self._pull(thetas, found.gradient) if gradient else np.zeros(thetas.shape)
+        return Likelihoods(found.value, slopes, found.in_noise)
+
+    @override
+    def _log_likelihood(self, theta, extra_noise):
+        value, slope, in_noise = self.arrays._log_likelihood(self.at(theta), extra_noise)
+        return value, self._pull(theta[None], slope[None])[0], in_noise
+
+    @override
+    def likelihood_gradient(self, state):
+        return self._pull(state.theta[None], self.arrays.likelihood_gradient(state.extra)[None])[0]
+
+    def _jacobian(self, theta: np.ndarray) -> np.ndarray:
+        """Derivatives (p, P) of the parameters of arrays."""
+        p = self.arrays.n_parameters
+        return self._pull(np.tile(theta, (p, 1)), np.eye(p))
+
+    @override
+    def likelihood_hessian(self, state):
+        J, slope = self._jacobian(state.theta), self.arrays.likelihood_gradient(state.extra)
+        bent = self._parameters.curvature(state.theta, slope, np.eye(self.n_parameters), *self._data)
+        return J.T @ self.arrays.likelihood_hessian(state.extra) @ J + bent
+
+    @override
+    def moments(self, state, X_new, *, gradient=False):
+        found = self.arrays.moments(state.extra, X_new, gradient=gradient)
+        noise = np.maximum(found.noise_variance - self._jitter.get_value(), 0.0)
+        slopes = [slope @ self._jacobian(state.theta) for slope in found[4:]] if gradient else []
+        return Moments(*found[:3], noise, *slopes)
+
+    @override
+    def input_gradients(self, state, X_new):
+        return self.arrays.input_gradients(state.extra, X_new)
