@@ -131,9 +131,20 @@ def test_looking_at_the_optimum_changes_no_question():
     assert_array_equal(watched.ask(), left_alone.ask())
 
 
-@pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
-@pytest.mark.parametrize("criterion", [*criterion_names("moments", "predictions", "maximum"), "random"])
+# One of each kind in the box; test_default_route.py asks all of them in a pool.
+OF_EACH_KIND = {"box": {"pes", "expected_improvement", "thompson", "bald", "epig", "random"}, "pool": {"pes", "random"}}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "where"),
+    [
+        pytest.param(c, w, marks=[] if c in OF_EACH_KIND[w] else pytest.mark.nightly)
+        for w in OF_EACH_KIND
+        for c in [*criterion_names("moments", "predictions", "maximum"), "random"]
+    ],
+)
 def test_every_criterion_can_be_asked_twice(criterion, where):
+    where = {"bounds": BOUNDS} if where == "box" else {"pool": GRID}
     if criterion == "level":
         criterion = "level(threshold=0.2)"
         active = learner(criterion=partial(pma.active.level, threshold=0.2), **where)
@@ -178,7 +189,15 @@ def several():
     return [pma.composite_gp(X, wave(X), kernel, x_scale=(-3, 6), y_scale=(0, 1)) for kernel in ("SE", "RQ")]
 
 
-@pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "expected_improvement", "bams"])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "pes",
+        pytest.param("max_value_entropy", marks=pytest.mark.nightly),
+        pytest.param("expected_improvement", marks=pytest.mark.nightly),
+        "bams",
+    ],
+)
 def test_several_models_look_for_the_maximum_together(criterion):
     assert criterion in CRITERIA
     active = learner(gpm=several(), criterion=criterion)

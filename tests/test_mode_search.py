@@ -125,7 +125,7 @@ def test_the_highest_frequency_that_points_tell(x, expected):
     assert_allclose(highest_frequency(np.asarray(x), 100.0), expected, rtol=0.01)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 2))])
 def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     """Three prior sds away; twice the period was found with all its probability."""
     rng = np.random.default_rng(seed)
@@ -136,7 +136,7 @@ def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     assert_allclose(fit.constrained_point["period_PER"], 12, rtol=0.01)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
 def test_a_period_shorter_than_the_mean_distance_is_found(seed):
     x = np.sort(np.random.default_rng(seed).uniform(size=12))
     y = np.sin(2 * np.pi * x / 0.05)
@@ -146,7 +146,7 @@ def test_a_period_shorter_than_the_mean_distance_is_found(seed):
     assert_allclose(result.constrained_point["period_PER"], 0.05, rtol=0.02)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 4))])
 def test_a_wave_longer_than_the_data_is_found_where_they_are_a_trend(seed):
     """Four sds of the prior from its mean."""
     x = np.random.default_rng(seed).uniform(size=40)
@@ -162,7 +162,7 @@ def test_a_fixed_period_is_not_scanned():
 
 
 @pytest.mark.parametrize("expression", ["SE + PER", "LIN + PER * RQ"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
 def test_the_period_is_found(expression, seed):
     """A season of 0.13, where climbs from prior draws mostly end at other periods."""
     result = fit(composite(expression, seasonal(seed=seed)), n_restarts=10, random_seed=seed)
@@ -342,7 +342,7 @@ def test_evidence_of_exchangeable_terms_by_quadrature():
     assert_allclose(result.log_evidence, exact, rtol=0, atol=0.2)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 6))])
 def test_terms_that_have_grown_together_are_not_counted_twice(seed):
     """One smooth function, two terms for it: copies of the mode overlap, in a direction that is nearly flat."""
     rng = np.random.default_rng(seed)
