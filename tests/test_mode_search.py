@@ -433,7 +433,7 @@ def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
 
 # BLAS may have started threads of its own before the processes fork.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
+@pytest.mark.parametrize("pool", [pytest.param(ProcessPoolExecutor, marks=pytest.mark.nightly), ThreadPoolExecutor])
 def test_an_executor_changes_no_bit(models, fits, pool):
     with pool(2) as executor:
         parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)
@@ -512,7 +512,7 @@ def test_points_are_on_a_lattice_or_not(x, step):
     assert lattice_step(x) == pytest.approx(step)
 
 
-@pytest.mark.parametrize("random_seed", [1, 2])
+@pytest.mark.parametrize("random_seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_fits_of_a_series_find_the_season(random_seed):
     """Before, the first of these was at the alias alone, 2.9 nats too low."""
     found = pma.fit(SEASON, random_seed=random_seed, progressbar=False)
@@ -520,7 +520,7 @@ def test_fits_of_a_series_find_the_season(random_seed):
     assert np.mean(np.exp(found.ensemble.thetas[:, k]) * 39 > 2) > 0.8
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.nightly)])
 def test_multiples_of_a_period_lead_to_it(k):
     """A climb stays at a multiple of the period; a scan of the period given all else does not."""
     x = np.linspace(0, 1, 30)[:, None]
