@@ -308,7 +308,7 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     assert len(bald(fit, POOL)) == 13
 
 
-@pytest.mark.parametrize("initval", [0.0, 1.0])
+@pytest.mark.parametrize("initval", [pytest.param(0.0, marks=pytest.mark.nightly), 1.0])
 def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval):
     with pm.Model() as model:
         slopes = pm.Normal("slopes", shape=3, initval=np.full(3, initval))
@@ -362,6 +362,7 @@ def test_a_value_for_each_level_is_no_input():
     assert pma.fit(model, **QUIET).gpm.inputs == ["site_of"]
 
 
+@pytest.mark.nightly
 def test_nuts_agrees_with_annealing():
     annealed, nuts = (pma.fit(line(), method=method, **QUIET) for method in ("anneal", "nuts"))
     a, b = annealed.ensemble.thetas, nuts.ensemble.thetas
