@@ -106,7 +106,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
 
 def test_several_models_together_learn_the_function_in_a_box():
     it = learner(("SE", "LIN + PER"), learn="function", pool=None, bounds=[(0, 1)])
-    it.run(truth, 3, progressbar=False)
+    it.run(truth, 1, progressbar=False)
     assert it.criterion_name == "integrated_variance"
     assert 0 <= it.recommend().item() <= 1
 
