@@ -166,7 +166,9 @@ def test_the_pymc_model_has_the_same_density(fit):
     ]
 
 
-@pytest.mark.parametrize("name", ["expected_improvement", "uncertainty", "bald"])
+@pytest.mark.parametrize(
+    "name", ["expected_improvement", *(pytest.param(n, marks=pytest.mark.nightly) for n in ("uncertainty", "bald"))]
+)
 def test_the_search_finds_what_a_list_of_all_points_has(name):
     space = pma.Space(
         {"a": range(12), "b": [0.0, 0.5, 1.0, 2.0], "c": list("uvwxyz"), "d": [False, True]}, "a + b <= 11"
@@ -227,10 +229,10 @@ def test_a_run_from_nothing(tmp_path):
     assert may_be(first)
     assert first.solvent.nunique() == 3
     learner.tell(first, yields(first))
-    for _ in range(4):
+    for _ in range(2):
         x = learner.ask()
         learner.tell(x, yields(x))
-    batch = learner.ask(3, fixed={"solvent": "MeCN", "stir": 200})
+    batch = learner.ask(2, fixed={"solvent": "MeCN", "stir": 200})
     assert may_be(learner.X)
     assert may_be(batch)
     assert not batch.duplicated().any()
