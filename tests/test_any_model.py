@@ -324,6 +324,7 @@ def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval)
     assert_allclose(fit.ensemble.thetas[:, 1].std(), 0.003, rtol=0.3)
 
 
+@pytest.mark.nightly
 def test_data_far_out_in_the_prior_are_followed_or_left_to_nuts():
     """Particles that gave up on the way all agreed, and no diagnostic told."""
     y = 298 + 0.05 * np.random.default_rng(1).normal(size=15)

@@ -259,7 +259,7 @@ def test_the_optimum_of_a_space_speaks_of_labels():
     table = space.sample(25, random_seed=1)
     y = (table.c == "v") - (table.a - 0.3) ** 2 - (table.b - 0.9) ** 2
     learner = pma.Learner(pma.ard_gp(table, y, space=space), "maximum", random_seed=1)
-    found = learner.optimum(60, progressbar=False)
+    found = learner.optimum(20, progressbar=False)
     shown = repr(found)
     assert "v 100%" in shown
     places = space.decode(space.snap(found.samples.x.to_numpy()))
