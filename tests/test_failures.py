@@ -410,8 +410,15 @@ def probability(active, X):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", ["box", "pool"])
-@pytest.mark.parametrize("learn", ["maximum", "function"])
+@pytest.mark.parametrize(
+    ("learn", "candidates"),
+    [
+        ("maximum", "box"),
+        ("function", "pool"),
+        pytest.param("maximum", "pool", marks=pytest.mark.nightly),
+        pytest.param("function", "box", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates):
     active = learner(learn, **({"pool": POOL} if candidates == "pool" else {}))
     x = active.recommend()
@@ -435,7 +442,7 @@ def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", ["box", "pool"])
+@pytest.mark.parametrize("candidates", [pytest.param("box", marks=pytest.mark.nightly), "pool"])
 def test_maxima_of_paths_are_where_experiments_work(candidates):
     active = learner(**({"pool": POOL} if candidates == "pool" else {}))
     optimum = active.optimum(20)

@@ -70,7 +70,7 @@ def test_expected_improvement_is_asked_by_default():
     assert "criterion expected_improvement;" in repr(learner(criterion=None))
 
 
-@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("minimize", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_few_asks_find_the_optimum(minimize):
     active, _ = after_a_few(minimize)
     sign = -1 if minimize else 1
@@ -220,7 +220,7 @@ def test_the_optimum_of_several_models_is_that_of_their_average():
 # Recommending.
 
 
-@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("minimize", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
     active, _ = after_a_few(minimize)
     sign = -1 if minimize else 1
@@ -349,7 +349,7 @@ def test_the_optimum_of_a_pool_names_probable_rows():
 # What is refused.
 
 
-@pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "thompson"])
+@pytest.mark.parametrize("criterion", ["pes", pytest.param("max_value_entropy", marks=pytest.mark.nightly), "thompson"])
 def test_equal_observations_are_refused_with_advice_and_nothing_is_lost(criterion):
     gpm = pma.ard_gp(START, np.zeros(4), y_scale=(0.0, 1.0))
     active = learner(gpm=gpm, criterion=criterion)
@@ -389,7 +389,13 @@ def test_a_kernel_without_second_derivatives_is_refused_in_a_box_only(where):
 # Stopping.
 
 
-@pytest.mark.parametrize("priors", [None, {"log_lengthscale": -1.0, "log_outputscale": 0.0, "log_noise": -3.0}])
+@pytest.mark.parametrize(
+    "priors",
+    [
+        pytest.param(None, marks=pytest.mark.nightly),
+        {"log_lengthscale": -1.0, "log_outputscale": 0.0, "log_noise": -3.0},
+    ],
+)
 def test_the_error_of_a_regret_is_its_scatter(priors):
     """Over seeds, with hyperparameters drawn and fixed."""
     pool = np.linspace(-1, 1, 101)[:, None]
