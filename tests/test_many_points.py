@@ -95,6 +95,7 @@ def test_more_points_have_fewer_particles():
     assert gpm.n_particles(10**5) == 16 < FEWEST
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_updated_fit_to_many_points_is_drawn_anew_where_moves_would_cost_more():
     X, y = data()

@@ -282,10 +282,9 @@ def test_a_doubtful_run_for_an_embedding_with_many_points_is_mixed_with_draws_ar
     assert abs(fit.log_evidence - long.log_evidence) < 4 * np.hypot(fit.log_evidence_error, long.log_evidence_error)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "D"), [(8, 2), pytest.param(6, 12, marks=pytest.mark.nightly), pytest.param(10, 4, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize(("n", "D"), [(8, 2), (6, 12), (10, 4)])
 def test_embeddings_annealed_from_around_modes_are_those_of_smc(n, D):
     """Evidence and predictions; with fewer points than inputs in the row space of these."""
     X, y = data(n, D)
@@ -324,6 +323,7 @@ def test_annealed_draws_that_hardly_move_do_not_know_their_evidence(monkeypatch)
     assert chains.log_evidence_error == np.inf
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_periods_are_found_although_particles_may_miss_them():
     x = np.linspace(0, 1, 30)[:, None]
