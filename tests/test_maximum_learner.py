@@ -80,14 +80,15 @@ def test_a_few_asks_find_the_optimum(minimize):
 
 
 def test_the_minimum_is_the_maximum_of_the_mirror_image():
-    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)))
-    down = learner(gpm=pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0)), minimize=True)
+    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)), criterion="expected_improvement")
+    gpm = pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0))
+    down = learner(gpm=gpm, criterion="expected_improvement", minimize=True)
     assert_allclose(down.recommend(), up.recommend(), atol=1e-5)
     assert_allclose(down.ask(), up.ask(), atol=1e-5)
 
 
 def test_several_at_once_are_distinct_and_those_asked_one_after_another():
-    together, one_by_one = learner(), learner()
+    together, one_by_one = (learner(criterion="expected_improvement") for _ in range(2))
     x = together.ask(2)
     assert x.shape == (2, 1)
     assert is_inside(x)
@@ -114,7 +115,7 @@ def test_a_single_observation_is_enough_to_start():
 
 def test_the_same_seed_asks_and_finds_the_same():
     def run(seed):
-        active = learner(random_seed=seed)
+        active = learner(criterion="expected_improvement", random_seed=seed)
         active.run(wave, n=1, progressbar=False)
         found = active.optimum(4)
         return active.X, found.x, found.samples.x.to_numpy(), found.regret
