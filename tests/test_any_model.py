@@ -468,6 +468,7 @@ def test_several_models_are_told_apart():
     assert float(bams(dict(learner.fit), np.array([3.0])).max()) >= 0
 
 
+@pytest.mark.nightly
 def test_one_of_several_models_may_leave_out_an_input(tmp_path):
     rng, x = np.random.default_rng(0), np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
 

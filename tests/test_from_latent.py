@@ -119,7 +119,7 @@ def test_a_learner_asks_and_nothing_of_the_model_changes(likelihood, y, size):
     gp, model = latent(likelihood, y)
     gpm = pma.from_latent(gp, "f", model=model)
     named, known = {k: id(v) for k, v in model.named_vars.items()}, {gpm.likelihood.size_name: size}
-    for learn, asks in (("function", 3), ("hyperparameters", 1), ("maximum", 1)):
+    for learn, asks in (("function", 1), ("hyperparameters", 1), ("maximum", 1)):
         learner = pma.Learner(gpm, learn, pool=np.linspace(0, 1, 9)[:, None], random_seed=1)
         for _ in range(asks):
             learner.tell(learner.ask(), [1.0], **known)

@@ -222,6 +222,7 @@ def test_the_search_climbs_within_the_constraints(fit):
     assert (held["T"] == 77).all()
 
 
+@pytest.mark.nightly
 def test_a_run_from_nothing(tmp_path):
     space = mixed()
     learner = pma.Learner(None, "maximum", space=space, random_seed=1)
@@ -442,6 +443,7 @@ def run(*arguments):
     assert main(["suggest", *map(str, arguments)]) == 0
 
 
+@pytest.mark.nightly
 def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
     trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
     trials.write_text("stir,salt,sugar,solvent,yield\n100,0.2,0.8,DMF,12\n200,0.5,0.5,MeCN,20\n300,0.9,0.1,water,5\n")
