@@ -308,7 +308,7 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     assert len(bald(fit, POOL)) == 13
 
 
-@pytest.mark.parametrize("initval", [0.0, 1.0])
+@pytest.mark.parametrize("initval", [pytest.param(0.0, marks=pytest.mark.nightly), 1.0])
 def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval):
     with pm.Model() as model:
         slopes = pm.Normal("slopes", shape=3, initval=np.full(3, initval))
@@ -324,6 +324,7 @@ def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval)
     assert_allclose(fit.ensemble.thetas[:, 1].std(), 0.003, rtol=0.3)
 
 
+@pytest.mark.nightly
 def test_data_far_out_in_the_prior_are_followed_or_left_to_nuts():
     """Particles that gave up on the way all agreed, and no diagnostic told."""
     y = 298 + 0.05 * np.random.default_rng(1).normal(size=15)
@@ -362,6 +363,7 @@ def test_a_value_for_each_level_is_no_input():
     assert pma.fit(model, **QUIET).gpm.inputs == ["site_of"]
 
 
+@pytest.mark.nightly
 def test_nuts_agrees_with_annealing():
     annealed, nuts = (pma.fit(line(), method=method, **QUIET) for method in ("anneal", "nuts"))
     a, b = annealed.ensemble.thetas, nuts.ensemble.thetas
@@ -386,8 +388,8 @@ def test_a_run_leaves_the_model_as_it_was():
     [
         ("parameters", {"pool": {"x": POOL}}),
         ("function", {"pool": {"x": POOL}}),
-        ("maximum", {"pool": {"x": POOL}}),
-        ("parameters", {"bounds": {"x": (-3, 3)}}),
+        pytest.param("maximum", {"pool": {"x": POOL}}, marks=pytest.mark.nightly),
+        pytest.param("parameters", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
         ("maximum", {"bounds": {"x": (-3, 3)}}),
         pytest.param("function", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
     ],
@@ -466,6 +468,7 @@ def test_several_models_are_told_apart():
     assert float(bams(dict(learner.fit), np.array([3.0])).max()) >= 0
 
 
+@pytest.mark.nightly
 def test_one_of_several_models_may_leave_out_an_input(tmp_path):
     rng, x = np.random.default_rng(0), np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
 

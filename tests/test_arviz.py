@@ -70,6 +70,12 @@ def one(request):
     return made(request.param)
 
 
+def by_day(*kinds):
+    """ArviZ sees groups and names alone, which are alike for the other kinds."""
+    marked = [pytest.param(kind, marks=[] if kind in kinds else pytest.mark.nightly) for kind in KINDS]
+    return pytest.mark.parametrize("one", marked, indirect=True)
+
+
 def refitted(gpm, theta, row):
     """Predictive mean and sd of one observation, by conditioning the GP on the others."""
     posterior = gpm.posterior().with_data(np.delete(gpm.X, row, 0), np.delete(gpm.y, row))
@@ -181,6 +187,7 @@ def test_lp_is_the_log_density_on_the_unconstrained_space():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+@by_day("ard", "user", "trace")
 def test_summary_sensitivity_and_comparison_take_the_trees(one):
     assert np.isfinite(az.summary(one[1], kind="stats").iloc[:, 0]).all()
     assert np.isfinite(az.psense(one[1]).to_array()).all()
@@ -192,6 +199,7 @@ def test_summary_sensitivity_and_comparison_take_the_trees(one):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+@by_day("ard", "trace")
 @pytest.mark.parametrize(
     "plot", [az.plot_ppc_dist, az.plot_loo_pit, az.plot_prior_posterior, az.plot_forest], ids=lambda plot: plot.__name__
 )

@@ -85,7 +85,13 @@ class Case:
         return self.fit.best if self.is_several else self.fit
 
 
-@pytest.fixture(scope="module", params=list(MAKE))
+# Kinds that differ from another in one respect only.
+ALIKE = ("wide", "composite")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(k, marks=[pytest.mark.nightly] if k in ALIKE else []) for k in MAKE]
+)
 def case(request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pma.ActiveWarning)
@@ -233,7 +239,7 @@ def test_a_run_is_saved_and_goes_on(case, tmp_path):
     case.learner.forget(asked)
 
 
-@pytest.mark.parametrize("case", ["ard", "embedding", "models"], indirect=True)
+@pytest.mark.parametrize("case", ["ard", pytest.param("embedding", marks=pytest.mark.nightly), "models"], indirect=True)
 def test_criteria_of_a_learner(case):
     """Every name of the registry that suits the kind of model asks a point."""
     names = criterion_names("moments", "predictions", "maximum")

@@ -1,6 +1,7 @@
 """Experiments that give no number: what is recorded, what is asked next, and what is recommended."""
 
 import copy
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,11 @@ def learner(learn="maximum", X=START, *, failures=FAILING, **keywords):
 def odds(X=START, failures=FAILING):
     failed = np.arange(len(X) + len(failures)) >= len(X)
     return Success(np.concatenate([X, failures]), failed, LOW, HIGH, 1)
+
+
+@cache
+def known_odds():
+    return odds()
 
 
 # The probability of success.
@@ -97,6 +103,7 @@ def test_a_column_that_never_varies_has_no_effect():
 # Weighing.
 
 
+@cache
 def scorer(kind="gain"):
     active = learner(failures=())
     criterion = {
@@ -110,7 +117,7 @@ def scorer(kind="gain"):
 @pytest.mark.parametrize("kind", ["log", "level", "gain"])
 def test_a_score_is_what_the_experiment_is_expected_to_be_worth(kind):
     plain, name = scorer(kind)
-    success = odds()
+    success = known_odds()
     p, score = np.exp(success(POOL)), plain.score(POOL)
     zero = plain.score(START).max() if kind == "level" else 0.0
     gain = score - zero
@@ -122,7 +129,8 @@ def test_a_score_is_what_the_experiment_is_expected_to_be_worth(kind):
 @pytest.mark.parametrize("rule", [expected, None])
 def test_gradient_is_that_of_differences(kind, rule):
     plain, name = scorer(kind)
-    weighed = likely(plain, odds(), POOL) if rule is None else expected(plain, name, odds())
+    success = known_odds()
+    weighed = likely(plain, success, POOL) if rule is None else expected(plain, name, success)
     X = POOL[:30]
     value, slope = weighed.gradient(X)
     step = 1e-6 * np.eye(2)
@@ -174,7 +182,7 @@ def test_a_failure_alone_keeps_the_fit():
     assert active.fit is fit
 
 
-@pytest.mark.parametrize("random_seed", range(3))
+@pytest.mark.parametrize("random_seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in (1, 2))])
 def test_what_worked_is_likelier_to_work_than_what_failed(random_seed):
     """A single restart ended at a mode that says the opposite."""
     pool = np.linspace(-1, 1, 21)[:, None]
@@ -327,19 +335,17 @@ def works(X):
 
 
 WEIGHED = ["expected_improvement", "upper_confidence_bound", "thompson", "uncertainty", "bald", "max_value_entropy"]
-# One of each way to weigh: a logarithm, a level and a gain. The climbs in a box are long.
-IN_A_BOX = ["expected_improvement", "upper_confidence_bound", "uncertainty"]
+# One of each way to weigh: a logarithm, a level and a gain.
+WAYS = ["expected_improvement", "upper_confidence_bound", "uncertainty"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("candidates", "criterion"),
     [
-        *(("pool", criterion) for criterion in WEIGHED),
-        *(
-            pytest.param("box", criterion, marks=() if criterion in IN_A_BOX else pytest.mark.nightly)
-            for criterion in WEIGHED
-        ),
+        pytest.param(where, criterion, marks=() if criterion in ways else pytest.mark.nightly)
+        for where, ways in (("pool", WAYS), ("box", WAYS[:1]))
+        for criterion in WEIGHED
     ],
 )
 def test_points_that_would_fail_are_asked_less(candidates, criterion):
@@ -412,8 +418,15 @@ def probability(active, X):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", ["box", "pool"])
-@pytest.mark.parametrize("learn", ["maximum", "function"])
+@pytest.mark.parametrize(
+    ("learn", "candidates"),
+    [
+        ("maximum", "box"),
+        ("function", "pool"),
+        pytest.param("maximum", "pool", marks=pytest.mark.nightly),
+        pytest.param("function", "box", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates):
     active = learner(learn, **({"pool": POOL} if candidates == "pool" else {}))
     x = active.recommend()
@@ -437,7 +450,7 @@ def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", ["box", "pool"])
+@pytest.mark.parametrize("candidates", [pytest.param("box", marks=pytest.mark.nightly), "pool"])
 def test_maxima_of_paths_are_where_experiments_work(candidates):
     active = learner(**({"pool": POOL} if candidates == "pool" else {}))
     optimum = active.optimum(20)

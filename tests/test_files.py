@@ -111,7 +111,10 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize("kind", LEARNERS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in ("pool", "box") else pytest.mark.nightly) for kind in LEARNERS],
+)
 def test_a_resumed_learner_asks_the_same_next_point_bit_for_bit(kind, tmp_path):
     """Saved before and after the fit, with points pending and without."""
     active = LEARNERS[kind]()
@@ -384,6 +387,7 @@ assert os.listdir(path.parent) == [path.name]
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the writers are forked")
 def test_two_processes_that_save_to_one_file_never_tear_it(tmp_path):
     """Both save for as long as a third reads: every file it sees is one of theirs as a whole."""
@@ -506,7 +510,7 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
         Learner.load(tmp_path / "run.nc", model={"SE": user_model()})
 
 
-@pytest.mark.parametrize("inference", ["auto", "laplace"])
+@pytest.mark.parametrize("inference", ["auto", pytest.param("laplace", marks=pytest.mark.nightly)])
 def test_a_model_with_other_priors_or_another_kernel_is_refused(tmp_path, inference):
     """The saved posterior is not its own."""
 

@@ -216,8 +216,8 @@ def test_a_function_that_fails_loses_nothing():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", [{"bounds": BOX, "criterion": "random"}, {"pool": POOL}], ids=["box", "pool"])
-@pytest.mark.parametrize("told", [0, 2, 5])
-@pytest.mark.parametrize("make", [None, embedding])
+@pytest.mark.parametrize("told", [pytest.param(0, marks=pytest.mark.nightly), 2, 5])
+@pytest.mark.parametrize("make", [None, pytest.param(embedding, marks=pytest.mark.nightly)])
 def test_a_resumed_run_asks_the_same_points_bit_for_bit(where, told, make, tmp_path):
     active = Learner(make, "hyperparameters", random_seed=3, **where)
     active.run(truth, told, progressbar=False)

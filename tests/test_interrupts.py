@@ -92,7 +92,7 @@ def test_what_is_told_is_told_wholly_or_not_at_all(several, verb):
     assert False in outcomes
 
 
-@pytest.mark.parametrize("has_pool", [True, False])
+@pytest.mark.parametrize("has_pool", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_questions_that_nobody_saw_are_not_asked(has_pool, monkeypatch):
     expected = learner(has_pool=has_pool).ask(3)
     active, choose = learner(has_pool=has_pool), pma.Learner._choose

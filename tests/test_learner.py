@@ -175,11 +175,15 @@ def _of_embedding(**keywords):
     "make",
     [
         pytest.param(lambda: learner("hyperparameters"), id="particles"),
-        pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes"),
+        pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes", marks=pytest.mark.nightly),
         pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.nightly),
         pytest.param(_of_embedding, id="embedding", marks=pytest.mark.nightly),
         pytest.param(_of_several, id="several models", marks=pytest.mark.slow),
-        pytest.param(lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3), id="first design"),
+        pytest.param(
+            lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3),
+            id="first design",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning")

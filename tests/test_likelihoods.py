@@ -242,13 +242,22 @@ def data(name, n, seed):
     return X, y[name].astype(float)
 
 
-@pytest.fixture(scope="module", params=NAMES)
+# One with a size, one with a size and a parameter, one of real numbers; the others differ from these in a formula.
+OF_FITS = [pytest.param(n, marks=[pytest.mark.nightly] if n in ("bernoulli", "poisson") else []) for n in NAMES]
+
+
+@pytest.fixture(scope="module", params=OF_FITS)
 def fitted(request):
     name = request.param
     gpm = pma.ard_gp(*data(name, 10, 7), bounds=[(-1, 1)] * 2, **like(name, 10))
     return name, gpm, pma.fit(gpm, random_seed=1, progressbar=False)
 
 
+@pytest.mark.parametrize(
+    "fitted",
+    [pytest.param(n, marks=[pytest.mark.nightly] if n != "negative_binomial" else []) for n in NAMES],
+    indirect=True,
+)
 def test_the_evidence_is_that_of_the_pymc_model(fitted):
     """The latent function and its hyperparameters are annealed together, without expectation propagation."""
     _, gpm, fit = fitted
@@ -517,7 +526,7 @@ def test_an_oracle_tells_outcomes_of_a_size(fitted):
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OF_FITS)
 def test_a_run_without_data_has_outcomes(name, tmp_path):
     key = "y_trials" if name == "binomial" else "exposure"
     learner = pma.Learner(None, bounds=[(-1, 1)], random_seed=1, likelihood=name)

@@ -43,7 +43,7 @@ def near_prior(posterior, rng, size=3):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["ARD", pytest.param("sum and product", marks=pytest.mark.nightly), "embedding"])
 def test_a_mode_found_from_some_of_the_data_is_that_of_a_search_on_all(name, monkeypatch):
     options = {"n_restarts": 4, "population": 0, "random_seed": 1, "progressbar": False}
     model = MODELS[name](*data())
@@ -95,6 +95,7 @@ def test_more_points_have_fewer_particles():
     assert gpm.n_particles(10**5) == 16 < FEWEST
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_updated_fit_to_many_points_is_drawn_anew_where_moves_would_cost_more():
     X, y = data()

@@ -70,7 +70,7 @@ def test_expected_improvement_is_asked_by_default():
     assert "criterion expected_improvement;" in repr(learner(criterion=None))
 
 
-@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("minimize", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_a_few_asks_find_the_optimum(minimize):
     active, _ = after_a_few(minimize)
     sign = -1 if minimize else 1
@@ -80,14 +80,15 @@ def test_a_few_asks_find_the_optimum(minimize):
 
 
 def test_the_minimum_is_the_maximum_of_the_mirror_image():
-    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)))
-    down = learner(gpm=pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0)), minimize=True)
+    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)), criterion="expected_improvement")
+    gpm = pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0))
+    down = learner(gpm=gpm, criterion="expected_improvement", minimize=True)
     assert_allclose(down.recommend(), up.recommend(), atol=1e-5)
     assert_allclose(down.ask(), up.ask(), atol=1e-5)
 
 
 def test_several_at_once_are_distinct_and_those_asked_one_after_another():
-    together, one_by_one = learner(), learner()
+    together, one_by_one = (learner(criterion="expected_improvement") for _ in range(2))
     x = together.ask(2)
     assert x.shape == (2, 1)
     assert is_inside(x)
@@ -114,7 +115,7 @@ def test_a_single_observation_is_enough_to_start():
 
 def test_the_same_seed_asks_and_finds_the_same():
     def run(seed):
-        active = learner(random_seed=seed)
+        active = learner(criterion="expected_improvement", random_seed=seed)
         active.run(wave, n=1, progressbar=False)
         found = active.optimum(4)
         return active.X, found.x, found.samples.x.to_numpy(), found.regret
@@ -131,9 +132,20 @@ def test_looking_at_the_optimum_changes_no_question():
     assert_array_equal(watched.ask(), left_alone.ask())
 
 
-@pytest.mark.parametrize("where", [{"bounds": BOUNDS}, {"pool": GRID}], ids=["box", "pool"])
-@pytest.mark.parametrize("criterion", [*criterion_names("moments", "predictions", "maximum"), "random"])
+# One of each kind in the box; test_default_route.py asks all of them in a pool.
+OF_EACH_KIND = {"box": {"pes", "expected_improvement", "thompson", "bald", "epig", "random"}, "pool": {"pes", "random"}}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "where"),
+    [
+        pytest.param(c, w, marks=[] if c in OF_EACH_KIND[w] else pytest.mark.nightly)
+        for w in OF_EACH_KIND
+        for c in [*criterion_names("moments", "predictions", "maximum"), "random"]
+    ],
+)
 def test_every_criterion_can_be_asked_twice(criterion, where):
+    where = {"bounds": BOUNDS} if where == "box" else {"pool": GRID}
     if criterion == "level":
         criterion = "level(threshold=0.2)"
         active = learner(criterion=partial(pma.active.level, threshold=0.2), **where)
@@ -178,7 +190,15 @@ def several():
     return [pma.composite_gp(X, wave(X), kernel, x_scale=(-3, 6), y_scale=(0, 1)) for kernel in ("SE", "RQ")]
 
 
-@pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "expected_improvement", "bams"])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "pes",
+        pytest.param("max_value_entropy", marks=pytest.mark.nightly),
+        pytest.param("expected_improvement", marks=pytest.mark.nightly),
+        "bams",
+    ],
+)
 def test_several_models_look_for_the_maximum_together(criterion):
     assert criterion in CRITERIA
     active = learner(gpm=several(), criterion=criterion)
@@ -201,7 +221,7 @@ def test_the_optimum_of_several_models_is_that_of_their_average():
 # Recommending.
 
 
-@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("minimize", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
     active, _ = after_a_few(minimize)
     sign = -1 if minimize else 1
@@ -330,7 +350,7 @@ def test_the_optimum_of_a_pool_names_probable_rows():
 # What is refused.
 
 
-@pytest.mark.parametrize("criterion", ["pes", "max_value_entropy", "thompson"])
+@pytest.mark.parametrize("criterion", ["pes", pytest.param("max_value_entropy", marks=pytest.mark.nightly), "thompson"])
 def test_equal_observations_are_refused_with_advice_and_nothing_is_lost(criterion):
     gpm = pma.ard_gp(START, np.zeros(4), y_scale=(0.0, 1.0))
     active = learner(gpm=gpm, criterion=criterion)
@@ -370,7 +390,13 @@ def test_a_kernel_without_second_derivatives_is_refused_in_a_box_only(where):
 # Stopping.
 
 
-@pytest.mark.parametrize("priors", [None, {"log_lengthscale": -1.0, "log_outputscale": 0.0, "log_noise": -3.0}])
+@pytest.mark.parametrize(
+    "priors",
+    [
+        pytest.param(None, marks=pytest.mark.nightly),
+        {"log_lengthscale": -1.0, "log_outputscale": 0.0, "log_noise": -3.0},
+    ],
+)
 def test_the_error_of_a_regret_is_its_scatter(priors):
     """Over seeds, with hyperparameters drawn and fixed."""
     pool = np.linspace(-1, 1, 101)[:, None]

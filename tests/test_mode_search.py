@@ -125,7 +125,7 @@ def test_the_highest_frequency_that_points_tell(x, expected):
     assert_allclose(highest_frequency(np.asarray(x), 100.0), expected, rtol=0.01)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 2))])
 def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     """Three prior sds away; twice the period was found with all its probability."""
     rng = np.random.default_rng(seed)
@@ -136,7 +136,7 @@ def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     assert_allclose(fit.constrained_point["period_PER"], 12, rtol=0.01)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
 def test_a_period_shorter_than_the_mean_distance_is_found(seed):
     x = np.sort(np.random.default_rng(seed).uniform(size=12))
     y = np.sin(2 * np.pi * x / 0.05)
@@ -146,7 +146,7 @@ def test_a_period_shorter_than_the_mean_distance_is_found(seed):
     assert_allclose(result.constrained_point["period_PER"], 0.05, rtol=0.02)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 4))])
 def test_a_wave_longer_than_the_data_is_found_where_they_are_a_trend(seed):
     """Four sds of the prior from its mean."""
     x = np.random.default_rng(seed).uniform(size=40)
@@ -162,7 +162,7 @@ def test_a_fixed_period_is_not_scanned():
 
 
 @pytest.mark.parametrize("expression", ["SE + PER", "LIN + PER * RQ"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
 def test_the_period_is_found(expression, seed):
     """A season of 0.13, where climbs from prior draws mostly end at other periods."""
     result = fit(composite(expression, seasonal(seed=seed)), n_restarts=10, random_seed=seed)
@@ -342,7 +342,7 @@ def test_evidence_of_exchangeable_terms_by_quadrature():
     assert_allclose(result.log_evidence, exact, rtol=0, atol=0.2)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 6))])
 def test_terms_that_have_grown_together_are_not_counted_twice(seed):
     """One smooth function, two terms for it: copies of the mode overlap, in a direction that is nearly flat."""
     rng = np.random.default_rng(seed)
@@ -433,7 +433,7 @@ def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
 
 # BLAS may have started threads of its own before the processes fork.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
+@pytest.mark.parametrize("pool", [pytest.param(ProcessPoolExecutor, marks=pytest.mark.nightly), ThreadPoolExecutor])
 def test_an_executor_changes_no_bit(models, fits, pool):
     with pool(2) as executor:
         parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)
@@ -512,7 +512,7 @@ def test_points_are_on_a_lattice_or_not(x, step):
     assert lattice_step(x) == pytest.approx(step)
 
 
-@pytest.mark.parametrize("random_seed", [1, 2])
+@pytest.mark.parametrize("random_seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_fits_of_a_series_find_the_season(random_seed):
     """Before, the first of these was at the alias alone, 2.9 nats too low."""
     found = pma.fit(SEASON, random_seed=random_seed, progressbar=False)
@@ -520,7 +520,7 @@ def test_fits_of_a_series_find_the_season(random_seed):
     assert np.mean(np.exp(found.ensemble.thetas[:, k]) * 39 > 2) > 0.8
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.nightly)])
 def test_multiples_of_a_period_lead_to_it(k):
     """A climb stays at a multiple of the period; a scan of the period given all else does not."""
     x = np.linspace(0, 1, 30)[:, None]

@@ -254,11 +254,22 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("write", "words"), REFUSED, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_model_that_cannot_ask_says_why_and_is_fitted(write, words):
-    model = made(write)
+def test_a_model_that_cannot_ask_says_why(write, words):
     with pytest.raises(ValueError, match=words):
-        pma.Learner(model, "parameters", pool=X[:, None], random_seed=1)
-    fit = pma.fit(model, n_particles=64, random_seed=1, progressbar=False)
+        pma.Learner(made(write), "parameters", pool=X[:, None], random_seed=1)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        with_gaps,
+        autoregression,
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in (two_at_each_row, vector_outcome, latent_gp)),
+    ],
+    ids=lambda write: write.__name__,
+)
+def test_it_is_fitted_all_the_same(write):
+    fit = pma.fit(made(write), n_particles=64, random_seed=1, progressbar=False)
     assert np.isfinite(fit.log_evidence)
     assert len(fit.to_datatree(random_seed=0)["posterior"].data_vars) >= 1
 

@@ -278,12 +278,13 @@ def test_a_doubtful_run_for_an_embedding_with_many_points_is_mixed_with_draws_ar
     assert fit.diagnostics["method"] == "smc and importance"
     assert 0 < fit.diagnostics["share"] < 1
     monkeypatch.undo()
-    long = pma.fit_smc(gpm, n_particles=1024, random_seed=2, progressbar=False)
+    long = pma.fit_smc(gpm, n_particles=256, random_seed=2, progressbar=False)
     assert abs(fit.log_evidence - long.log_evidence) < 4 * np.hypot(fit.log_evidence_error, long.log_evidence_error)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "D"), [(8, 2), (6, 12), pytest.param(10, 4, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("n", "D"), [(8, 2), (6, 12), (10, 4)])
 def test_embeddings_annealed_from_around_modes_are_those_of_smc(n, D):
     """Evidence and predictions; with fewer points than inputs in the row space of these."""
     X, y = data(n, D)
@@ -322,6 +323,7 @@ def test_annealed_draws_that_hardly_move_do_not_know_their_evidence(monkeypatch)
     assert chains.log_evidence_error == np.inf
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_periods_are_found_although_particles_may_miss_them():
     x = np.linspace(0, 1, 30)[:, None]
@@ -335,6 +337,7 @@ def test_periods_are_found_although_particles_may_miss_them():
     assert "importance" in fit.diagnostics["method"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_many_effective_draws_around_modes_are_the_posterior_that_smc_finds():
     rng = np.random.default_rng(3)
@@ -406,7 +409,7 @@ def far_from_the_priors():
 
 
 @pytest.mark.filterwarnings("ignore::pymc_active.DataWarning")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
 def test_particles_that_have_not_followed_are_mixed_with_draws_around_modes(seed):
     """By particles alone the evidence is tens of nats too low, as importance sampling around modes shows."""
     gpm = far_from_the_priors()
@@ -438,6 +441,7 @@ def test_a_mode_with_more_evidence_than_all_particles_is_missed(log_evidence, is
     assert replace(fit, swarm=replace(fit.swarm, log_evidence=log_evidence)).has_missed_a_mode == is_missed
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
 def test_a_missed_mode_is_mixed_in(monkeypatch):
     monkeypatch.setattr(particle_fit.ParticleFit, "has_missed_a_mode", True)

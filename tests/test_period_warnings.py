@@ -28,7 +28,7 @@ def test_a_wrong_period_is_named_in_units_of_the_input(months):
 
 
 @pytest.mark.parametrize("expression", ["LIN + PER", "SE + PER", "SE + PER0", "LIN + PER * SE"])
-@pytest.mark.parametrize("months", [12, 12.1, 6])
+@pytest.mark.parametrize("months", [12, pytest.param(12.1, marks=pytest.mark.nightly), 6])
 def test_the_right_period_and_its_half_are_believed(expression, months):
     assert contradicted_period(fitted(season(months), expression)) is None
 
@@ -49,7 +49,7 @@ def test_so_is_what_nobody_told():
 
 def test_series_from_the_model_do_not_contradict_it():
     rng = np.random.default_rng(0)
-    for _ in range(8):
+    for _ in range(4):
         posterior = pma.composite_gp(X, X[:, 0], "SE + PER", period=1, bounds=BOX, y_scale=None).posterior()
         theta = posterior.prior.mean + posterior.prior.sd * rng.normal(size=len(posterior.prior.mean))
         factor = posterior.state(theta).factor

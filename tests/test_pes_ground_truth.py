@@ -91,7 +91,7 @@ def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("D", [1, 3])
 def test_few_observations_are_enough(n, D):
     """As informative as draws on a grid say, but for the approximations and the cells of the grid."""

@@ -111,7 +111,7 @@ def test_a_slice_keeps_the_other_inputs_at_their_median(ard_fit):
     assert_array_equal(line(plots.plot_predictions(ard_fit, input=1, n_points=20), "mean of f")[1], mean)
 
 
-@pytest.mark.parametrize("box", [None, [(0, 1)] * 6])
+@pytest.mark.parametrize("box", [None, pytest.param([(0, 1)] * 6, marks=pytest.mark.nightly)])
 def test_a_slice_is_along_the_input_that_matters_most(box):
     """By default, of a fit and of a run; which input that is, a function of one input alone leaves no doubt."""
     names = list("abcdef")

@@ -47,7 +47,7 @@ def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_pat
     assert 5 < names["x"]["dose"].item() < 12
     assert np.isfinite(az.loo(names["trace"]).elpd)
     assert "n=25" in block
-    exec(block.replace("n=25", "n=2"), names)
+    exec(block.replace("n=25", "n=1"), names)
     assert np.isfinite(az.loo(names["trace"]).elpd)
     assert names["prediction"].y_quantile.shape == (2, 5)
     assert pma.Learner.load("run.nc").ask().shape == (1, 2)
@@ -78,6 +78,7 @@ def test_the_page_about_spaces_runs():
     assert len(names["learner"].y) == 4
 
 
+@pytest.mark.nightly
 def test_the_page_about_your_own_model_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (README.parent / "docs" / "your_own_model.md").read_text()

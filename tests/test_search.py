@@ -121,7 +121,9 @@ def test_bad_fits_and_priors(fits):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("true", "seed", "lowest"), [(1, 1, {1: -0.4, 2: -2.0}), (2, 5, {2: -0.8})])
+@pytest.mark.parametrize(
+    ("true", "seed", "lowest"), [(1, 1, {1: -0.4, 2: -2.0}), pytest.param(2, 5, {2: -0.8}, marks=pytest.mark.nightly)]
+)
 def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, lowest):
     """Two inputs, known noise: a quasi-Monte-Carlo average knows neither modes nor rotations."""
     X, y = problem(2, true, 20, seed)
@@ -144,7 +146,7 @@ def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, low
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("true", "seed"), [(1, 1), (2, 5)])
+@pytest.mark.parametrize(("true", "seed"), [(1, 1), pytest.param(2, 5, marks=pytest.mark.nightly)])
 def test_evidences_of_particles_are_averages_over_the_prior(true, seed):
     X, y = problem(2, true, 20, seed)
     found = pma.search.embedding_dimension(X, y, (1, 2), random_seed=1, progressbar=False, priors=KNOWN)

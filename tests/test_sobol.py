@@ -99,7 +99,7 @@ def fit_of(name):
 @pytest.mark.slow
 # Functions without noise, of which the smooth ones leave the noise at its prior.
 @pytest.mark.filterwarnings("ignore:The balance properties", "ignore:the Laplace fit is doubtful")
-@pytest.mark.parametrize("name", ["ishigami", "g", pytest.param("borehole", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("name", ["ishigami", *(pytest.param(n, marks=pytest.mark.nightly) for n in ("g", "borehole"))])
 def test_known_indices_are_within_the_intervals(name):
     """First orders are covered. Totals come out up to 0.045 high: drawn functions have interactions that f lacks."""
     _, box, exact, *_ = PROBLEMS[name]
@@ -161,6 +161,7 @@ def test_a_certain_posterior_has_the_closed_form_of_its_mean():
     assert_allclose(found.total.sel(summary="mean"), 1 - first[::-1], atol=0.005)
 
 
+@pytest.mark.nightly
 def test_intervals_cover_functions_that_the_model_describes():
     """89 % intervals of 40 draws from the prior: the truth by Gauss-Legendre quadrature, in place of random points."""
     at, w = np.polynomial.legendre.leggauss(24)

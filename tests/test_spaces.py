@@ -167,7 +167,9 @@ def test_the_pymc_model_has_the_same_density(fit):
     ]
 
 
-@pytest.mark.parametrize("name", ["expected_improvement", "uncertainty", "bald"])
+@pytest.mark.parametrize(
+    "name", ["expected_improvement", *(pytest.param(n, marks=pytest.mark.nightly) for n in ("uncertainty", "bald"))]
+)
 def test_the_search_finds_what_a_list_of_all_points_has(name):
     space = pma.Space(
         {"a": range(12), "b": [0.0, 0.5, 1.0, 2.0], "c": list("uvwxyz"), "d": [False, True]}, "a + b <= 11"
@@ -221,6 +223,7 @@ def test_the_search_climbs_within_the_constraints(fit):
     assert (held["T"] == 77).all()
 
 
+@pytest.mark.nightly
 def test_a_run_from_nothing(tmp_path):
     space = mixed()
     learner = pma.Learner(None, "maximum", space=space, random_seed=1)
@@ -228,10 +231,10 @@ def test_a_run_from_nothing(tmp_path):
     assert may_be(first)
     assert first.solvent.nunique() == 3
     learner.tell(first, yields(first))
-    for _ in range(4):
+    for _ in range(2):
         x = learner.ask()
         learner.tell(x, yields(x))
-    batch = learner.ask(3, fixed={"solvent": "MeCN", "stir": 200})
+    batch = learner.ask(2, fixed={"solvent": "MeCN", "stir": 200})
     assert may_be(learner.X)
     assert may_be(batch)
     assert not batch.duplicated().any()
@@ -258,7 +261,7 @@ def test_the_optimum_of_a_space_speaks_of_labels():
     table = space.sample(25, random_seed=1)
     y = (table.c == "v") - (table.a - 0.3) ** 2 - (table.b - 0.9) ** 2
     learner = pma.Learner(pma.ard_gp(table, y, space=space), "maximum", random_seed=1)
-    found = learner.optimum(60, progressbar=False)
+    found = learner.optimum(20, progressbar=False)
     shown = repr(found)
     assert "v 100%" in shown
     places = space.decode(space.snap(found.samples.x.to_numpy()))
@@ -466,6 +469,7 @@ def run(*arguments):
     assert main(["suggest", *map(str, arguments)]) == 0
 
 
+@pytest.mark.nightly
 def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
     trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
     trials.write_text("stir,salt,sugar,solvent,yield\n100,0.2,0.8,DMF,12\n200,0.5,0.5,MeCN,20\n300,0.9,0.1,water,5\n")

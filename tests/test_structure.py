@@ -58,7 +58,7 @@ def test_each_level_holds_the_neighbours_of_the_best_of_the_level_before(found):
     assert set(table.level[table.parent == best].to_numpy()) == {2}
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_all_around_the_probable_kernels_is_fitted(depth):
     bases = ("LIN", "PER", "SE")
     result = search(bases=bases, depth=depth)
@@ -90,7 +90,7 @@ def test_the_table_holds_what_the_fits_say(found):
     assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))
 
 
-@pytest.mark.parametrize("most", [30, 3])
+@pytest.mark.parametrize("most", [pytest.param(30, marks=pytest.mark.nightly), 3])
 def test_the_average_weighs_the_probable_fits(monkeypatch, most):
     """Those within ten nats, or the best two; noise leaves many kernels possible."""
     monkeypatch.setattr(structure, "MOST", most)
@@ -203,6 +203,7 @@ def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
         search(bases=("LIN", "SE"), depth=1)
 
 
+@pytest.mark.nightly
 def test_without_noise_a_kernel_that_explains_nothing_does_not_win():
     """All kernels that fit a parabola are doubtful; the constant one, 190 nats worse, is not."""
     x = np.linspace(0, 10, 30)

@@ -156,8 +156,16 @@ def test_a_run_without_replacement_asks_the_same_as_without_verification():
 
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-@pytest.mark.parametrize("inference", ["auto", "laplace"])
-@pytest.mark.parametrize("criterion", ["bald", "uncertainty", "expected_improvement", "upper_confidence_bound"])
+@pytest.mark.parametrize("inference", ["auto", pytest.param("laplace", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        "bald",
+        pytest.param("uncertainty", marks=pytest.mark.nightly),
+        "expected_improvement",
+        pytest.param("upper_confidence_bound", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_criterion_is_that_over_the_longer_run(criterion, inference):
     """By the public function."""
     active = learner(criterion=criterion, inference=inference)
@@ -277,6 +285,7 @@ def test_a_loaded_learner_asks_the_same_next_point_bit_for_bit(tmp_path):
     assert told.verification.n_observations.to_numpy().tolist() == [5, 6]
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
 def test_so_does_one_of_several_models(tmp_path):
