@@ -324,6 +324,12 @@ def test_a_new_beginning_finds_the_inputs_anew(lab):
     assert "inputs: moisture, density; columns left out: pH, remark" in lab.err
     lab(*POOLED, *QUICK, "-n", "0", "--rebuild")
     assert list(lab.load().pending.columns) == [*INPUTS, "pH"]
+    # A column that was renamed in one table is left out of both.
+    lab.write("pool.csv", POOL.rename(columns={"density": "Density"}).assign(pH=np.arange(30) % 7))
+    lab(*POOLED, *QUICK, "-n", "0", "--rebuild")
+    assert "columns left out: density, remark, Density of the candidates" in lab.err
+    lab.write("pool.csv", POOL.assign(pH=np.arange(30) % 7, remark=""))
+    lab(*POOLED, *QUICK, "-n", "0", "--rebuild")
     assert list(lab.load().pending.index) == [label]
 
 

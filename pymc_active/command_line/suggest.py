@@ -61,14 +61,15 @@ def suggest(given: Namespace) -> None:
         pool = pool if given.id else pool[~pool.duplicated()]
         X, y, y_sd = read_measurements(measured, given.target, given.error, given.id, given.inputs, pool, space)
         others = [name for name in measured.cells if name not in {given.target, given.error, given.id, *given.inputs}]
+        if candidates and others:
+            others += [f"{name} of the candidates" for name in candidates.cells if name not in measured.cells]
         _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
         learner = old if old is not None else _begin(given, X, y, y_sd, pool, space, before)
-        told = _tell_new(learner, given, X, y, y_sd, pool) if learner is before else y
-        names |= dict(enumerate(told.dropna().index))
+        names |= enumerate((_tell_new(learner, given, X, y, y_sd, pool) if learner is before else y).dropna().index)
         if given.forget_pending:
             learner.forget()
-        n_open, n_without = len(learner.pending), len(measured.cells) - len(y)
-        counts = f"{y.count()} results, {y.isna().sum()} failures, {n_without} not measured yet"
+        n_open = len(learner.pending)
+        counts = f"{y.count()} results, {y.isna().sum()} failures, {len(measured.cells) - len(y)} not measured yet"
         _note(f"{counts}; {n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)")
         if given.n > learner.n_left:
             raise ValueError(f"{learner.n_left} candidate(s) are left, not {given.n}: others are measured or open")
@@ -307,9 +308,9 @@ def _load(state: str) -> Learner:
 
 def _place(x: Sequence[Any], pool: DataFrame) -> str:
     """The label of a candidate, or else coordinates."""
-    rows = pool.index[(pool == x).all(axis=1)] if len(pool) else []
-    shown = (coordinate(one) if isinstance(one, int | float) else str(one) for one in x)
-    return str(rows[0]) if len(rows) else f"({listing(shown, 4)})"
+    if len(pool) and len(rows := pool.index[(pool == x).all(axis=1)]):
+        return str(rows[0])
+    return f"({listing((coordinate(one) if isinstance(one, int | float) else str(one) for one in x), 4)})"
 
 
 def _note(text: str) -> None:

@@ -220,7 +220,8 @@ class Fit(Summarized, ABC):
         return [table] if len(table) else []
 
     def _data_shown(self) -> str:
-        return f"{len(self.y)} points, {self.X.shape[1]} input(s)"
+        inputs = self.gpm.inputs if self.gpm.space is None else self.gpm.space.names
+        return f"{len(self.y)} points, {len(inputs)} input(s)"
 
     def _plain_diagnostics(self) -> dict[str, Any]:
         """Diagnostics as attributes of a file."""

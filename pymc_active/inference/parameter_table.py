@@ -23,15 +23,16 @@ def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
             for name, values in gpm.constrain(thetas).items()
             if name not in getattr(gpm, "of_rows", ())
         }
-        return _table(drawn, gpm.inputs)
+        groups = [] if gpm.space is None else [group.name for group in gpm.space.groups]
+        return _table(drawn, {len(names): names for names in (groups, gpm.inputs)})
 
 
-def _table(drawn: dict[str, np.ndarray], inputs: list) -> pd.DataFrame:
+def _table(drawn: dict[str, np.ndarray], names_of: dict[int, list]) -> pd.DataFrame:
     rows = {}
     for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
         values, name = drawn[name], name.removesuffix("_original_units").replace("mean_constant", "mean")
         for index in np.ndindex(values.shape[1:]):
-            labels = inputs if values.shape[1:] == (len(inputs),) else range(values.shape[-1])
+            labels = names_of.get(values.shape[1], range(values.shape[1])) if index else ()
             row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
             low, middle, high = np.quantile(one, QUANTILES)
             spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if (one != one[0]).any() else ["0", "fixed"]

@@ -68,11 +68,12 @@ class GPModel(Model):
         return np.ones(len(thetas))
 
     def _summary(self) -> Summary:
-        X, y, y_sd = self.data
-        named = ", ".join(map(str, self.inputs[:8])) + (", …" if len(self.inputs) > 8 else "")
+        _, y, y_sd = self.data
+        inputs = self.inputs if self.space is None else self.space.names
+        named = ", ".join(map(str, inputs[:8])) + (", …" if len(inputs) > 8 else "")
         sizes = {name: " × ".join(map(str, self.shapes[name])) for name in self.shapes}
         facts = {
-            "data": f"{len(y)} points, {X.shape[1]} input(s): {named}",
+            "data": f"{len(y)} points, {len(inputs)} input(s): {named}",
             "output": f"{self.output}, {y.min():.4g} to {y.max():.4g}",
             "likelihood": None if self.likelihood is None else self.likelihood.name,
             "error bars" if self.likelihood is None else self.likelihood.size_name or "": None
