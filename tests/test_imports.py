@@ -46,7 +46,7 @@ BUDGETS = {
     "spaces": 820,
     "kernels": 2200,
     "likelihoods": 720,
-    "posterior": 3520,
+    "posterior": 3580,
     "models": 3560,
     "information": 280,
     "inference": 880,

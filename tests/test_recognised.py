@@ -125,6 +125,35 @@ def test_lengths_of_dims_and_new_data():
     assert gpm.posterior().arrays.X.shape == x.shape
 
 
+OUTCOMES = {
+    "poisson": lambda f: pm.Poisson("y", pm.math.exp(f), observed=np.arange(12) % 4),
+    "student_t": lambda f: pm.StudentT(
+        "y", mu=f, sigma=pm.HalfNormal("sigma", 1), nu=2 + pm.Gamma("nu", 2, 0.1), observed=Y
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_so_are_models_of_other_outcomes(name):
+    with pm.Model() as users:
+        gp = pm.gp.Latent(mean_func=MEANS["constant"](), cov_func=KERNELS["ARD"]())
+        OUTCOMES[name](gp.prior("f", X))
+        gp.conditional("f_new", X_NEW)
+    found, graph = both(gpm := pma.from_latent(gp, model=users))
+    assert not [label for label in gpm.labels if label.startswith("f")]
+    some = thetas(found)
+    mine, other = (posterior.log_likelihoods(some, 0.3) for posterior in (found, graph))
+    for a, b in zip(mine, other, strict=True):
+        assert_allclose(a, b, rtol=1e-7, atol=1e-8)
+    mine, other = (posterior.moments(posterior.light_states(some)[1], X_NEW) for posterior in (found, graph))
+    for a, b in zip(mine[:4], other[:4], strict=True):
+        assert_allclose(a, b, rtol=1e-7, atol=1e-8)
+    for a, b in zip(found.leave_one_out(some), graph.leave_one_out(some), strict=True):
+        assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    point = ConditionedGP(found, some[0]), ConditionedGP(graph, some[0])
+    assert_allclose(*(one.noise_variance(X_NEW) for one in point), rtol=1e-6)
+
+
 UNKNOWN = {
     "kernel": ((lambda: cov.Cosine(2, ls=length())), lambda: 0.1),
     "of another class": ((lambda: type("Mine", (cov.ExpQuad,), {})(2, ls=length())), lambda: 0.1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from pymc_active.models.latent import read_likelihood
 from pymc_active.models.marginal import check_diagonal, check_parameters, embedding_name, input_names, shared_variable
 from pymc_active.models.pymc_model import PyMCModel, data_value
 from pymc_active.posterior.latent_graph import LatentGraphPosterior, LatentGraphs
+from pymc_active.posterior.recognised import by_arrays
 from pymc_active.support.data import Data
 from pymc_active.support.tables import read_inputs, read_outputs
 
@@ -76,11 +76,6 @@ class LatentModel(PyMCModel):
             self.read_known(len(y), **{str(self.likelihood.size_name): of_rows})
         self.likelihood.read(y, of_rows)
 
-    @cached_property
-    def free_variables(self):
-        # A user may add others later, such as gp.conditional.
-        return super().free_variables
-
     def make(self):
         raise ValueError(f"graphs are of marginal Gaussian processes; this is a latent one with {self.likelihood.name}")
 
@@ -97,7 +92,8 @@ class LatentModel(PyMCModel):
         super()._set_data(X, y, None if self.y_sd_data is None else Data(X, y, y_sd).sizes)
 
     def _posterior(self, holders, compile_kwargs):
-        return LatentGraphPosterior(*self.data, self.graphs, holders, compile_kwargs, self.likelihood)
+        posterior = LatentGraphPosterior(*self.data, self.graphs, holders, compile_kwargs, self.likelihood)
+        return by_arrays(posterior) if compile_kwargs is None else posterior
 
 
 def not_recognised(name: str, gp: Any, why: str) -> ValueError:
@@ -118,11 +114,10 @@ def outcome_of(model: pm.Model, gp: pm.gp.Latent, name: str | None, latent: Any)
     f, observed = gp.f, {v.name: v for v in model.observed_RVs}
     if name not in (None, f.name, *observed):
         raise ValueError(f"the model has no observed variable {name!r}; it has {sorted(observed) or 'none'}")
-    found = [
-        v
-        for v in [*model.observed_RVs, *model.potentials, *model.free_RVs]
-        if v is not latent and {f, latent} & set(ancestors([v]))
-    ]
+    # What no data depend on are predictions, such as of gp.conditional.
+    told = [*model.observed_RVs, *model.potentials]
+    told += set(model.free_RVs) & set(ancestors(told)) - {latent}
+    found = [v for v in told if {f, latent} & set(ancestors([v]))]
     if len(found) != 1 or found[0].name not in ([name] if name in observed else observed):
         names = ", ".join(sorted(str(v.name) for v in found)) or "nothing"
         wanted = repr(name) if name in observed else "one observed variable"
@@ -140,8 +135,9 @@ def outcome_of(model: pm.Model, gp: pm.gp.Latent, name: str | None, latent: Any)
 def size_of(gp: pm.gp.Latent, outcome: Any, X_data: Any, y_data: Any, n: int) -> Any:
     """The pm.Data that has a number for each row of the outcome, besides its function; None without, or of several."""
     # The shape of an outcome is that of its data.
-    roots = {*ancestors([outcome], blockers=[gp.f])} - {X_data, y_data}
-    found = [v for v in roots if isinstance(v, TensorSharedVariable) and v.type.ndim == 1 and len(data_value(v)) == n]
+    roots = [v for v in {*ancestors([outcome], blockers=[gp.f])} if isinstance(v, TensorSharedVariable)]
+    others = [v for v in roots if v is not X_data and v is not y_data]
+    found = [v for v in others if v.type.ndim == 1 and len(data_value(v)) == n]
     return found[0] if len(found) == 1 else None
 
 

@@ -20,7 +20,7 @@ from pymc_active.models.free_variables import FreeVariables, function
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, check_levels, in_rows, levels_of
-from pymc_active.posterior.recognised import recognised
+from pymc_active.posterior.recognised import by_arrays
 from pymc_active.support.data import Data
 from pymc_active.support.scaling import fit_scale
 
@@ -200,4 +200,4 @@ class PyMCModel(FreeVariables, GPModel):
         X, y, y_sd = self.data
         posterior = GraphPosterior(X, y, y_sd, graphs, holders, compile_kwargs)
         # Who says how to compile wants the graphs.
-        return recognised(posterior) if compile_kwargs is None else posterior
+        return by_arrays(posterior) if compile_kwargs is None else posterior

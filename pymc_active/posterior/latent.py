@@ -49,8 +49,6 @@ class LatentPosterior(Posterior):
     """
 
     likelihood: Likelihood
-    # Sites are found by loops in Python.
-    is_fused = False
     # The trials or exposures of the rows (n,), and of arrays, positions of the likelihood's parameters in (theta,
     # constants).
     size: np.ndarray
@@ -74,6 +72,12 @@ class LatentPosterior(Posterior):
     @abstractmethod
     def _means(self, full: np.ndarray) -> np.ndarray:
         """Prior means (S, n), in the user's units of f, in which the likelihood knows it."""
+
+    @property
+    @override
+    def is_fused(self):
+        # Sites are found by loops in Python.
+        return False
 
     @property
     @override

@@ -24,9 +24,11 @@ from pymc_active.kernels.radial import PROFILES
 from pymc_active.kernels.rational_quadratic import RationalQuadratic
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.posterior.base import Likelihoods, Moments, State
+from pymc_active.posterior.base import Moments, State
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
+from pymc_active.posterior.latent import LatentKernelPosterior
+from pymc_active.posterior.latent_graph import LatentGraphPosterior
 from pymc_active.posterior.prior import GaussianPrior
 from pymc_active.support.scaling import IDENTITY
 
@@ -118,10 +120,11 @@ def _mean_basis(n: int, X: np.ndarray) -> np.ndarray:
     return np.column_stack([np.ones(len(X)), X])[:, :n]
 
 
-def recognised(graph: GraphPosterior) -> GraphPosterior:
+def by_arrays(graph: GraphPosterior) -> GraphPosterior:
     """The same posterior by arrays, where they know its covariance, noise and mean, and have the same values."""
+    kind = RecognisedLatent if isinstance(graph, LatentGraphPosterior) else RecognisedPosterior
     try:
-        return RecognisedPosterior(graph)
+        return kind(graph)
     except _UnknownError:
         return graph
 
@@ -163,34 +166,40 @@ class RecognisedPosterior(GraphPosterior):
 
     def __init__(self, graph: GraphPosterior):
         vars(self).update(vars(graph))
-        graphs, width = self._functions.graphs, self.X.shape[1]
-        reader, noise = _Reader(), getattr(graphs.gp, "sigma", None)
+        graphs, width, reader = self._functions.graphs, self.X.shape[1], _Reader()
         kernel, mean = reader.node(graphs.gp.cov_func), _mean(graphs.gp.mean_func, width)
-        if not isinstance(noise, cov.WhiteNoise) or isinstance(self.known_variance, np.ndarray):
-            raise _UnknownError
         # PyMC adds it to the diagonal, and nothing but the diagonal tells how much.
         self._jitter = pytensor.shared(0.0)
-        log_noise = 0.5 * pt.log(pt.square(_number(noise.sigma)) + self._jitter)
-        parameters = [pt.as_tensor_variable(one).astype("float64") for one in (*reader.found, log_noise, *mean)]
-        self._parameters = _Parameters(graphs, self._functions, graphs.join([pt.stack(parameters)])[0])
-        n = len(parameters)
-        arrays = KernelPosterior(
-            self.X,
-            self.y,
-            None,
+        parameters = [pt.as_tensor_variable(one).astype("float64") for one in (*reader.found, *mean)]
+        of_outcome = self._of_outcome()
+        n, more = len(parameters), len(of_outcome)
+        self._parameters = _Parameters(graphs, self._functions, pt.stack([*graphs.join(parameters), *of_outcome]))
+        self.arrays = self._arrays(
+            n,
+            more,
             x_map=IDENTITY,
             y_map=IDENTITY,
-            n_parameters=n,
-            constants=np.empty(0),
+            n_parameters=n + more,
             # For the steps of differences; what a theta is worth beforehand the model says.
-            prior=GaussianPrior(np.zeros(n), np.ones(n)),
-            log_noise=len(reader.found),
-            mean_indices=np.arange(len(reader.found) + 1, n),
+            prior=GaussianPrior(np.zeros(n + more), np.ones(n + more)),
+            mean_indices=np.arange(len(reader.found), n),
             mean_basis=partial(_mean_basis, len(mean)),
             kernel=kernel,
-        )
-        self.arrays = arrays.of_each
+        ).of_each
         self._jitter.set_value(self._compared())
+
+    def _of_outcome(self) -> list[TensorVariable]:
+        """Parameters of the outcome, as expressions of theta: the log sd of the noise."""
+        graphs = self._functions.graphs
+        noise = getattr(graphs.gp, "sigma", None)
+        if not isinstance(noise, cov.WhiteNoise) or isinstance(self.known_variance, np.ndarray):
+            raise _UnknownError
+        log_noise = 0.5 * pt.log(pt.square(_number(noise.sigma)) + self._jitter)
+        return graphs.join([log_noise])
+
+    def _arrays(self, first: int, n: int, **common: Any) -> KernelPosterior:
+        """With ``n`` parameters of the outcome, from the ``first`` on."""
+        return KernelPosterior(self.X, self.y, None, constants=np.empty(0), log_noise=first, **common)
 
     def _compared(self) -> float:
         """What PyMC adds to the diagonal; raises if graph and arrays differ in anything else."""
@@ -198,15 +207,15 @@ class RecognisedPosterior(GraphPosterior):
         evaluate = self._functions.compile([graphs.theta], [graphs.G, graphs.mean])
         for theta in np.random.default_rng(0).normal(size=(_DRAWS, self.n_parameters)):
             G, mean = evaluate(theta, *self._data)
-            full, size = self.at(theta), np.abs(G).max()
+            parameters, size = self.at(theta), np.abs(G).max()
+            full = self.arrays._extend(parameters)
             more = G - self.arrays.kernel.at(full, self.X).K
             diagonal = np.diagonal(more) - self.arrays.noise_variances(full)
             added.append(float(np.median(diagonal)))
-            away = [np.abs(more - np.diag(np.diagonal(more))).max(), np.abs(diagonal - added[0]).max()]
+            away = max(np.abs(more - np.diag(np.diagonal(more))).max(), np.abs(diagonal - added[0]).max())
+            known_mean = self.arrays.prior_mean(parameters, self.X)[0]
             # A NaN is no equality either.
-            if not (
-                max(away) <= _SAME * size and np.allclose(self.arrays.prior_mean(full, self.X)[0], mean, _SAME, _SAME)
-            ):
+            if not (away <= _SAME * size and np.allclose(known_mean, mean, _SAME, _SAME)):
                 raise _UnknownError
         # Rounding is not added.
         return 0.0 if abs(added[0]) < 1e-12 else added[0]
@@ -230,7 +239,7 @@ class RecognisedPosterior(GraphPosterior):
     @override
     def _set_data(self, X, y, y_sd):
         super()._set_data(X, y, y_sd)
-        self.arrays = self.arrays.with_data(self.X, self.y).of_each
+        self.arrays = self.arrays.with_data(self.X, self.y, getattr(self, "size", None)).of_each
 
     @property
     @override
@@ -252,14 +261,18 @@ class RecognisedPosterior(GraphPosterior):
 
     @override
     def light_state(self, theta):
-        made = self.arrays.light_state(self.at(theta))
-        return State(theta, made.factor, made)
+        return self.light_states(theta[None])[0]
+
+    @override
+    def light_states(self, thetas):
+        made = self.arrays.light_states(self._rows(thetas))
+        return [State(theta, one.factor, one) for theta, one in zip(thetas, made, strict=True)]
 
     @override
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):
-        found = self.arrays._likelihoods(self._rows(thetas), extra_noise, gradient)
+        found = self.arrays._likelihoods(self._rows(thetas), extra_noise, gradient, start)
         slopes = self._pull(thetas, found.gradient) if gradient else np.zeros(thetas.shape)
-        return Likelihoods(found.value, slopes, found.in_noise)
+        return found._replace(gradient=slopes)
 
     @override
     def _log_likelihood(self, theta, extra_noise):
@@ -291,3 +304,39 @@ class RecognisedPosterior(GraphPosterior):
     @override
     def input_gradients(self, state, X_new):
         return self.arrays.input_gradients(state.extra, X_new)
+
+
+class RecognisedLatent(RecognisedPosterior, LatentGraphPosterior):
+    """The same for outcomes that are not normal."""
+
+    arrays: LatentKernelPosterior
+
+    @override
+    def _of_outcome(self):
+        return [self._graphs.phi[k] for k in range(len(self.likelihood.parameters))]
+
+    @override
+    def _arrays(self, first, n, **common):
+        return LatentKernelPosterior(
+            self.X,
+            self.y,
+            self.size,
+            # The function itself has no noise.
+            constants=np.array([-np.inf]),
+            log_noise=first + n,
+            phi_indices=np.arange(first, first + n),
+            likelihood=self.likelihood,
+            **common,
+        )
+
+    @override
+    def phi(self, full):
+        return self.arrays.phi(self._rows(full))
+
+    @override
+    def noise_of(self, theta, mean, variance):
+        return self.arrays.noise_of(self.at(theta), mean, variance)
+
+    @override
+    def leave_one_out(self, thetas):
+        return self.arrays.leave_one_out(self._rows(thetas))
