@@ -7,7 +7,8 @@ Table 1 and figure 4 of Chen, Castro & Krause (2012): Quad, QuadMix (d = 2, 4, 6
   *rescaled* so that their smallest value in the box is -1 and their largest 1. No reading gives all of its table: on
   raw outputs CWS would not fail, on rescaled ones HDS would.
 * The noise variance is 0.1 for raw and for rescaled outputs, as in its figures. The tests are told b = 0.1, σ_s² = 1
-  and σ² = 0.1 with thresholds (5, -10), "the best parameter set found in the previous section".
+  and σ² = 0.1, and have thresholds (5, -10). The paper takes "the best parameter set found in the previous section" of
+  nine, and does not say which that is.
 * Quad is |P (x - x*)|² with P = 1/b for relevant inputs and 1/100 for others, b = 0.1, and x* uniform; QuadMix has M
   P (x - x*), M = (1 - r) I + r 1 1', r = 1/D. "+ σ_n²" is the noise.
 * CWS has as many pairs along each input as the first success needs, within the budget: 5.

@@ -67,7 +67,10 @@ def check_rows(process: Any, X: np.ndarray) -> None:
             alone = [process.log_densities(Z, drawn[:, None, [k]], rows[[k]]) for k in range(len(rows))]
         except errors as error:
             _raise_unknown_level(process, X, error)
-            text = f"{process.name!r} has no distribution at new rows. {remedy} ({error})"
+            n, values = len(process.first_rows), process.model.rvs_to_values
+            of_rows = [rv.name for rv in process.free_variables if n > 1 and n in process.shapes[values[rv].name]]
+            why = f": {', '.join(of_rows)} has a value for each of the {n} observations" if of_rows else f" ({error})"
+            text = f"{process.name!r} has no distribution at new rows{why}. {remedy}"
             if is_sound:
                 text = f"at some candidates {process.name!r} has no distribution ({error}): leave these rows out"
             raise ValueError(text) from error

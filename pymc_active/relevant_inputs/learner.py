@@ -58,8 +58,9 @@ class HDSLearner(Summarized):
         signal variance. A bisection needs none of the three; but if repeats agree and f is rough all the same, pass the
         ``noise_variance`` of changes that do not matter, or all inputs count.
     accept, reject : float, optional
-        Thresholds of the log likelihood ratio in nats, accept > 0 > reject; 5 and -10 in the paper. By default those
-        that find exactly the active inputs, up to four, with 99 % if f is a draw of the assumed Gaussian process.
+        Thresholds of the log likelihood ratio in nats, accept > 0 > reject. By default those that find exactly the
+        active inputs, up to four, with 99 % if f is a draw of the assumed Gaussian process. The paper tried 5, 10, 20
+        and -5, -10, -20.
     budget : int
         Largest number of evaluations.
     retest : bool, optional
