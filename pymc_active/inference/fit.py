@@ -190,7 +190,8 @@ class Fit(Summarized, ABC):
         * ``log_likelihood``: observations of a marginal GP are not independent given its hyperparameters, so the terms
           are those of leaving one out, log p(y_i | all others, theta) (Sundararajan & Keerthi 2001). With them
           ``az.loo`` estimates what a fit without the observation predicts. They do not add up to the likelihood, which
-          is ``log_marginal_likelihood`` in ``sample_stats``: ``az.psense(group="likelihood")`` scales their sum.
+          is ``log_marginal_likelihood`` in ``sample_stats``: ``az.psense(group="likelihood")`` scales their sum. ArviZ
+          warns of a Pareto k above 1 - 1 / log10(draws), 0.58 with 256: fit with more particles where it does.
         * ``posterior_predictive``: each observation drawn anew given all others and theta. That is what LOO-PIT needs,
           and a check that uses no observation twice. Data sets of ``pm.sample_posterior_predictive``, drawn given theta
           alone, know nothing of the function seen.

@@ -137,7 +137,7 @@ class Learner(Summarized):
         from the prior.
     targets : list of str, optional
         Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
-    likelihood : {"normal", "bernoulli", "binomial", "poisson", "negative_binomial"}
+    likelihood : {"normal", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"}
         Of outcomes, as in :func:`ard_gp`, for None as the model.
 
     Raises

@@ -1,4 +1,4 @@
-"""The posterior of a user's marginal GP whose covariance arrays know, which are several times as fast as graphs.
+"""The posterior of a user's GP whose covariance arrays know, which are several times as fast as graphs.
 
 PyTensor computes the prior, and the kernel's parameters from the model's. All else is a :class:`KernelPosterior` of the
 kernel's parameters, whose derivatives the chain rule takes back to the model's.
@@ -191,8 +191,8 @@ class RecognisedPosterior(GraphPosterior):
     def _of_outcome(self) -> list[TensorVariable]:
         """Parameters of the outcome, as expressions of theta: the log sd of the noise."""
         graphs = self._functions.graphs
-        noise = getattr(graphs.gp, "sigma", None)
-        if not isinstance(noise, cov.WhiteNoise) or isinstance(self.known_variance, np.ndarray):
+        noise: Any = getattr(graphs.gp, "sigma", None)
+        if type(noise) is not cov.WhiteNoise or isinstance(self.known_variance, np.ndarray):
             raise _UnknownError
         log_noise = 0.5 * pt.log(pt.square(_number(noise.sigma)) + self._jitter)
         return graphs.join([log_noise])
