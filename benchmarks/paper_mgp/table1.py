@@ -136,7 +136,11 @@ def run(name: str, method: str, repeat: int) -> dict | None:
     truth = load_truths().get((name, "nuts", repeat))
     if truth is None:
         return None
-    gpm, X_new, y_new = problem(name, repeat)
+    try:
+        gpm, X_new, y_new = problem(name, repeat)
+    except FileNotFoundError as error:
+        print(f"{name}: {error}")
+        return None
     p = {k: np.array(v) for k, v in truth["moments"].items()}
     if method == "fit":
         prediction = pma.predict(pma.fit(gpm, random_seed=repeat, progressbar=False), X_new)
