@@ -187,4 +187,8 @@ def test_what_is_added_to_the_model_is_no_parameter():
     again = pma.from_marginal(gp, "y", model=model)
     assert again.labels == ["ls_log__", "sigma_log__"]
     theta = np.array([0.1, -0.2])
-    assert again.posterior().value_and_gradient(theta)[0] == fit.posterior.value_and_gradient(theta)[0]
+    expected = fit.posterior.value_and_gradient(theta)[0]
+    assert again.posterior().value_and_gradient(theta)[0] == expected
+    values = [model.rvs_to_values[model[name]] for name in ("ls", "sigma")]
+    graph = pm.compile(values, pma.graphs.log_posterior(again), mode="FAST_COMPILE")
+    assert graph(*theta) == pytest.approx(expected, rel=1e-10)

@@ -49,7 +49,7 @@ class _Algebra:
     def __init__(self, gpm: GPModel, X_new: Any = None):
         check_model(gpm, "graphs")
         self.gpm = gpm
-        made = gpm.make()
+        made = self.made = gpm.make()
         self.g = GPGraphs(made.model, made.gp, gpm.name, gpm.shapes, X_new)
         self.g.G, self.g.cross = _with_smooth_distances([self.g.G, self.g.cross])
         self.L = cholesky(self.g.G)
@@ -98,7 +98,7 @@ class _Algebra:
 
     def in_value_variables(self, expressions):
         """Replace the flat theta by the model's value variables."""
-        flat = pt.concatenate([pt.as_tensor(v).ravel() for v in self.gpm.model.value_vars])
+        flat = pt.concatenate([pt.as_tensor(v).ravel() for v in self.made.value_variables])
         return clone_replace(list(expressions), {self.g.theta: flat}, rebuild_strict=False)
 
 
