@@ -196,7 +196,9 @@ def laboratory() -> str:
     rows = []
     for r in results["table"]:
         gaps = (
-            "" if r["method"] == "default" else f"{r[f'ours_less_{share}']:+.1f} ± {r[f'se_{share}']:.1f}"
+            ""
+            if r["method"] == "default" or r["runs"] < 2
+            else f"{r[f'ours_less_{share}']:+.1f} ± {r[f'se_{share}']:.1f}"
             for share in (0.05, 0.01)
         )
         counts = (f"{r[f'to_best_{share}']:.1f}" for share in (0.05, 0.01))

@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 
 ENVIRONMENT = Path(__file__).parent / ".venv-laboratory"
-REQUIREMENTS = ("baybe==0.14.3", "ax-platform>=1.1")
+REQUIREMENTS = ("baybe==0.15.0", "ax-platform==1.3.1")
 
 
 def asked(method, X, y, start, n_ask, seed):
