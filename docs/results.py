@@ -5,10 +5,9 @@
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 
-from claims import papers
+from claims import papers, records
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
@@ -16,14 +15,6 @@ BENCHMARKS = ROOT / "benchmarks"
 
 def load(name):
     return json.loads((BENCHMARKS / f"{name}.json").read_text())
-
-
-def records(name):
-    """Of one engine: the newest that has half as many records as any, as in the tables of benchmarks."""
-    found = [json.loads(line) for line in (BENCHMARKS / f"{name}.jsonl").read_text().splitlines()]
-    counts = Counter(record.get("engine", 0) for record in found)
-    newest = max(engine for engine, count in counts.items() if count >= max(counts.values()) / 2)
-    return [record for record in found if record.get("engine", 0) == newest]
 
 
 def marked(page, name):
@@ -98,8 +89,8 @@ def designs():
         "bald_draws": "over draws",
     }
     by_row = {}
-    for record in records("paper_mgp/results/table2"):
-        by_row.setdefault(record["row"], {}).setdefault(record["method"], []).append(record)
+    for (row, method), runs in records("paper_mgp/results/table2").items():
+        by_row.setdefault(row, {})[method] = [*runs.values()]
     rows = []
     for row, methods in by_row.items():
         if not set(shown) <= set(methods):

@@ -339,7 +339,8 @@ def test_what_cannot_be_made_is_learned_and_told_of():
     space, table = mixed(), mixed().sample(6, random_seed=1)
     learner = pma.Learner(pma.ard_gp(table, yields(table), space=space), space=space, random_seed=1)
     point = space.sample(1, random_seed=2)
-    learner.tell(point, 1.0)
+    # Nobody weighs to the last digit, and tables have few.
+    learner.tell(point.assign(**{name: point[name].round(2) for name in ("x1", "x2", "x3")}), 1.0)
     with pytest.warns(pma.DataWarning, match=r"x1 = 0.9, x2 = 0.9, x3 = 0.4, and the space says 'x1 \+ x2 \+ x3 == 1'"):
         learner.tell(point.assign(x1=0.9, x2=0.9, x3=0.4), 1.0)
     with pytest.warns(pma.DataWarning, match="a combination that the space forbids: T = 119.0"):

@@ -32,8 +32,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     are one GP with ``pm.gp.cov.Coregion``: a column of X has their numbers, 0, 1, ..., and a learner needs a pool.
 
     Sums and products of PyMC's ExpQuad, Matern, RatQuad, Periodic, Linear and Constant, with a noise that is the same
-    everywhere and a zero, constant or linear mean, are computed as fast as a builder's model, after a second or two of
-    compiling. Any other kernel is a compiled graph, several times as slow.
+    everywhere and a zero, constant or linear mean, are computed about as fast as a builder's model, after three or four
+    seconds of compiling. Any other kernel is a compiled graph, several times as slow.
 
     Parameters
     ----------

@@ -78,6 +78,8 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tupl
 
     For many small matrices: (zeros, nan) if G is not positive definite, or so nearly singular that rounding decides.
     """
+    if not G.flags.c_contiguous:
+        raise ValueError("G is overwritten, so it must be a matrix in C's order, not a view in another")
     smallest = unsound(len(G)) * G[0, 0]
     if len(G) > _LARGE:
         _keep_freed_memory()

@@ -234,7 +234,9 @@ class RecognisedPosterior(GraphPosterior):
 
     @override
     def by_arrays(self, theta, state=None):
-        return self.arrays, self.at(theta), state and state.extra
+        if state is None:
+            return self.arrays, self.at(theta), None
+        return self.arrays, state.extra.theta, state.extra
 
     @override
     def _set_data(self, X, y, y_sd):
@@ -298,8 +300,8 @@ class RecognisedPosterior(GraphPosterior):
     def moments(self, state, X_new, *, gradient=False):
         found = self.arrays.moments(state.extra, X_new, gradient=gradient)
         noise = np.maximum(found.noise_variance - self._jitter.get_value(), 0.0)
-        slopes = [slope @ self._jacobian(state.theta) for slope in found[4:]] if gradient else []
-        return Moments(*found[:3], noise, *slopes)
+        J = self._jacobian(state.theta) if gradient else None
+        return Moments(*found[:3], noise, *(None if slope is None else slope @ J for slope in found[4:]))
 
     @override
     def input_gradients(self, state, X_new):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # Relative to the terms: a mixture adds up to one only so well.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 # Moves of a random walk, and more for each dimension.
 _WALK, _MORE = 24, 4
 
@@ -93,11 +93,11 @@ class Polytope:
         self.A, self.E = (np.reshape([row for row, *_ in rows[kind]], (-1, len(low))) for kind in (False, True))
         self.b, self.e = (np.array([limit for _, limit, _ in rows[kind]], float) for kind in (False, True))
 
-    def holds(self, X: np.ndarray) -> np.ndarray:
+    def holds(self, X: np.ndarray, rounding: float = ROUNDING) -> np.ndarray:
         """Whether points (n, d) fulfil equations and inequalities, whatever their ends, (n,)."""
-        rounding = [_ROUNDING * (np.abs(X) @ np.abs(M).T + np.abs(limit)) for M, limit in self._parts]
-        below = (X @ self.A.T <= self.b + rounding[0]).all(1)
-        return below & (np.abs(X @ self.E.T - self.e) <= rounding[1]).all(1)
+        rounded = [rounding * (np.abs(X) @ np.abs(M).T + np.abs(limit)) for M, limit in self._parts]
+        below = (X @ self.A.T <= self.b + rounded[0]).all(1)
+        return below & (np.abs(X @ self.E.T - self.e) <= rounded[1]).all(1)
 
     @property
     def _parts(self) -> list[tuple[np.ndarray, np.ndarray]]:

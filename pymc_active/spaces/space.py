@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from pymc_active.spaces.constraints import Linear, Polytope, holds, parse
+from pymc_active.spaces.constraints import ROUNDING, Linear, Polytope, holds, parse
 from pymc_active.spaces.variables import Categorical, Group, Ordered, Ordinal, make_variable, of_column
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
@@ -19,6 +19,8 @@ from pymc_active.support.summaries import Summarized, Summary
 _COMBINATIONS, _LISTED = 300_000, 20_000
 # How often points are drawn, twice as many each time up to the second number, until enough can be made.
 _TRIES, _MOST_DRAWN = 16, 8_192
+# What weighing may add to a linear constraint, as a share of its terms, before a measured point seems a slip: a guess.
+_WEIGHED = 0.01
 # Random sets, one of which is a first design.
 _SETS = 100
 
@@ -203,9 +205,9 @@ class Space(Summarized):
         """All linear constraints, over the columns."""
         return Polytope(*self.limits, self.rows(self.linear))
 
-    def can_be(self, Z: np.ndarray) -> np.ndarray:
-        """Whether points (n, D) fulfil all constraints, (n,)."""
-        found = self.polytope.holds(Z)
+    def can_be(self, Z: np.ndarray, rounding: float = ROUNDING) -> np.ndarray:
+        """Whether points (n, D) fulfil all constraints, (n,), linear ones up to a share of their terms."""
+        found = self.polytope.holds(Z, rounding)
         if self.functions and found.any():
             table, rows = self.decode(Z[found]), np.flatnonzero(found)
             for function in self.functions:
@@ -213,13 +215,13 @@ class Space(Summarized):
         return found
 
     def broken(self, Z: np.ndarray) -> str | None:
-        """That a point of Z (n, D) cannot be made, in words, if so."""
-        if (wrong := np.flatnonzero(~self.can_be(Z))).size == 0:
+        """That a point of Z (n, D) cannot be made, nor one that was weighed like it, in words, if so."""
+        if (wrong := np.flatnonzero(~self.can_be(Z, _WEIGHED))).size == 0:
             return None
         row, z = int(wrong[0]), self.decode(Z[wrong[:1]])
         values = z[self.names].iloc[0]
         for one, (coefficients, limit, is_equality) in zip(self.linear, self.polytope_rows, strict=True):
-            if not Polytope(*self.limits, [(coefficients, limit, is_equality)]).holds(Z[row : row + 1])[0]:
+            if not Polytope(*self.limits, [(coefficients, limit, is_equality)]).holds(Z[row : row + 1], _WEIGHED)[0]:
                 terms = ", ".join(f"{name} = {values[name]:.6g}" for name in one.coefficients)
                 return f"row {row} of x has {terms}, and the space says {one.text!r}"
         shown = ", ".join(f"{name} = {values[name]}" for name in self.names)
