@@ -198,6 +198,27 @@ def pes():
     others = {row["method"]: row for row in report("outside/results/optimum")["results"]["table"]}
     regret = {m: told(lambda m=m: f"{others[m]['log10_regret']:.2f}") for m in ("expected_improvement", "pes")}
     found["outside"] = f"EI {regret['expected_improvement']}, PES {regret['pes']}"
+    outside = all_regrets("outside/results/optimum", "regrets")
+    for noise, name in enumerate(("none", "little", "much")):
+        one, other = (
+            {key: r[-1] for key, r in outside.get(m, {}).items() if key[1] % 3 == noise}
+            for m in ("pes", "expected_improvement")
+        )
+        found[f"outside_{name}"] = between(paired(one, other))
+    longer = all_regrets("paper_pes/results/figure3", "regret")
+    for row in ("branin", "cosines", "hartmann6"):
+        for name, at in (("half_way", 5), ("end", -1)):
+            one, other = ({key: r[at] for key, r in longer.get(m, {}).items() if key[0] == row} for m in ("pes", "ei"))
+            found[row][f"ei_{name}"] = between(paired(one, other))
+    return found
+
+
+def all_regrets(name, key):
+    """Decimal logarithms of all regrets of a run, by method, then by (row, repeat)."""
+    found = {}
+    for (row, method), runs in records(name).items():
+        for repeat, run in runs.items():
+            found.setdefault(method, {})[row, repeat] = np.log10(np.maximum(run[key], 1e-16))
     return found
 
 
