@@ -84,10 +84,8 @@ class Bisection:
 
     @property
     def shows_nothing(self) -> bool | None:
-        """Whether nothing is left that would be seen; None before there are enough pairs, and after an input found."""
-        if self.n_shown == 0 and not self.is_finished:
-            return None
-        return self.p_value > _SURPRISING or self._is_negligible
+        """Whether nothing is left that would be seen; None before the end."""
+        return self.p_value > _SURPRISING or self._is_negligible if self.is_finished else None
 
     @property
     def _is_negligible(self) -> bool:
