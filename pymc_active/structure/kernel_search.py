@@ -34,7 +34,6 @@ from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
-    read_bounds,
     read_inputs,
     read_outputs,
 )
@@ -55,8 +54,6 @@ _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
 _QUICK = {"n_restarts": 2, "population": 0}
 # With fewer points priors decide whether changes multiply.
 _FEWEST = 10
-# Share of the bounds that the data fill, below which bounds must be a mistake.
-_SLIVER = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -213,8 +210,8 @@ def compositional_kernel_search(
         ten nats of it are doubtful, as of data without noise; or if the search was interrupted; then everything fitted
         before is returned.
     DataWarning
-        If the data cannot show the known ``period``, or fill less than 2 % of ``bounds``; or if the search goes on with
-        the logarithm of positive y, since that is more probable by over five nats after three levels of both (with more
+        If the data cannot show the known ``period``, or do not suit the ``bounds``; or if the search goes on with the
+        logarithm of positive y, since that is more probable by over five nats after three levels of both (with more
         than 300 points, by RQ alone), as where changes multiply. Not with fewer than ten points, or with a budget. To
         keep to y, pass ``y - y.mean()``.
 
@@ -271,8 +268,6 @@ def compositional_kernel_search(
         raise ValueError(f"a search takes one known period for an input; got {period!r}: leave out the longer ones")
     # Periods, bounds, data and priors that do not suit each other.
     warn_of_data(composite_gp(X, y, reduce(add, base), **models))  # type: ignore[arg-type]
-    if bounds is not None:
-        _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
     seed = int(rng.integers(2**31))
@@ -341,18 +336,6 @@ def compositional_kernel_search(
 def _may_multiply(y: np.ndarray) -> bool:
     """Whether the logarithm of y differs enough from a line."""
     return bool(y.min() > 0 and y.max() > _RATIO * y.min())
-
-
-def _warn_of_a_sliver(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    """Warn if the data fill so little of the box that the priors take all that they show for a straight line."""
-    share = np.ptp(X, axis=0) / (high - low)
-    if len(X) > 1 and (share < _SLIVER).any():
-        k = int(np.argmin(share))
-        warn_user(
-            f"the data fill {share[k]:.2%} of the bounds, {low[k]:g} to {high[k]:g}, and the priors expect changes on "
-            "the scale of the bounds: give bounds near the data, or leave them out",
-            DataWarning,
-        )
 
 
 def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:
