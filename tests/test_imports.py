@@ -55,7 +55,7 @@ BUDGETS = {
     "process": 1600,
     "predictions": 1380,
     "paths": 920,
-    "structure": 1720,
+    "structure": 1700,
     "criteria": 3540,
     "checking": 960,
     "learner": 4040,

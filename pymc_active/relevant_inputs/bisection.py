@@ -177,7 +177,7 @@ class Bisection:
             with suppress(_FailedError):
                 yield from self._confirm_anew()
                 pair = yield from self._new_pair(kind)
-                if not (yield from self._follow(pair, _FEWEST)):
+                if not (self._is_followed(*pair[:2]) and (yield from self._follow(pair, _FEWEST))):
                     self._pairs.append(pair)
             if not self._is_faint:
                 # Single values are no measure of the noise.
@@ -229,8 +229,6 @@ class Bisection:
         """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
         a, b, _ = pair
         before = len(self.found), self._is_noisy
-        if n == _FEWEST and not self._is_followed(a, b):
-            return False
         if self._is_noisy and not self._is_faint:
             yield from self._measure([a, b], n)
         if self._is_followed(a, b):

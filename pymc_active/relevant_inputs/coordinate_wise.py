@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
-from pymc_active.relevant_inputs.node_tests import LONGEST_SPACING
+from pymc_active.relevant_inputs.node_tests import FDT
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
 from pymc_active.support.options import count
 
@@ -46,7 +46,7 @@ def coordinate_wise(
     n_active : int
         Take this number of inputs, those with the largest mean squared differences, their scores.
     bandwidth : float or ndarray, optional
-        Pairs are three bandwidths apart; by default both ends are random.
+        Pairs are those of ``"fdt"``, three bandwidths apart; by default both ends are random.
     f, n_dims, bounds, vectorized, random_seed
         As in :func:`hds`.
 
@@ -68,15 +68,15 @@ def coordinate_wise(
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     background = rng.random(n_dims)
-    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high), LONGEST_SPACING)
+    # Its pairs do not depend on variances.
+    test = None if bandwidth is None else FDT(relative_bandwidth(bandwidth, low, high), 1.0, 0.0)
     square = np.empty(n_dims)
     for i in range(n_dims):
         unit = np.tile(background, (2 * n_pairs, 1))
-        if distance is None:
+        if test is None:
             unit[:, i] = rng.random(2 * n_pairs)
         else:
-            unit[::2, i] = rng.uniform(0, 1 - distance, n_pairs)
-            unit[1::2, i] = unit[::2, i] + distance
+            unit[:, i] = np.concatenate([test.places(unit[:0, i], unit[:0, i], rng) for _ in range(n_pairs)])
         y = evaluate(f, low + (high - low) * unit)
         if np.isnan(y).any():
             raise ValueError(f"f must return {2 * n_pairs} finite numbers; got {y!r}")

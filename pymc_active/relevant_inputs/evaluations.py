@@ -11,6 +11,8 @@ import numpy as np
 from pymc_active.support.tables import LARGEST, read_numbers
 from pymc_active.support.user_warnings import ActiveError
 
+_HINT = " (if f takes a single point, pass vectorized=False)"
+
 
 class EvaluationError(ActiveError, RuntimeError):
     """The search cannot go on; ``learner``, an :class:`HDSLearner`, holds everything observed before, and can go on."""
@@ -46,11 +48,12 @@ def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.nd
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray) -> np.ndarray:
     """Values (k,) of f at points (k, D), NaN if an evaluation failed."""
     # A copy: an f that writes into it must not change what was asked.
-    y = read_numbers(f(X.copy()), "what f returns")
+    try:
+        y = read_numbers(f(X.copy()), "what f returns")
+    except IndexError as error:
+        raise ValueError(f"f raised IndexError: {error}{_HINT}") from error
     values = np.atleast_1d(np.squeeze(y))
     if values.shape != (len(X),):
-        raise ValueError(
-            f"f must return one number for each row of x, shape ({len(X)},); got shape {y.shape} (if f takes a single "
-            "point, pass vectorized=False)"
-        )
+        shapes = f"shape ({len(X)},); got shape {y.shape}"
+        raise ValueError(f"f must return one number for each row of x, {shapes}{_HINT}")
     return np.where(np.abs(values) <= LARGEST, values, np.nan)

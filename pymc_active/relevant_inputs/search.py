@@ -61,18 +61,18 @@ class HDSResult(Summarized):
         return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self.check.shows_nothing else 1.0
 
     def _summary(self) -> Summary:
-        settings, noise = self.settings, self.check.noise_variance if self.check else 0.0
-        is_bisection = settings.test == "bisection"
+        settings, check = self.settings, self.check
+        noise = f"{check.noise_variance:.3g} in repeats" if check else f"{settings.noise_variance:.3g} assumed"
         facts = {
             "active inputs": ", ".join(map(str, self.active)) or "none",
             "evaluations": f"{self.n_evaluations} of at most {settings.budget}, {self.stopped}",
             "UNDECIDED nodes": ", ".join(self.undecided) or None,
             "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
             "test": settings.test,
-            "noise variance": f"{noise:.3g} in repeats" if is_bisection else f"{settings.noise_variance:.3g} assumed",
+            "noise variance": noise,
         }
         if 0 < self.changed_by_others < 1:
-            most = self.check.share_of_others if self.check and self.active else None
+            most = check.share_of_others if check and self.active else None
             unseen = f"; within the noise, at most {most[1]:.1%} of the variance of f" if most else ""
             share = f"{self.changed_by_others:.1%} of pairs of points (95 % confidence)"
             facts["inputs not found"] = f"change f between fewer than {share}{unseen}"
@@ -208,14 +208,11 @@ def hds(
     [3, 70]
     """
     f = of_rows(f, vectorized)
-    if model is not None:
-        of_model = _scales_of_model(model)
-        if n_dims not in (None, of_model["n_dims"]):
-            raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
-        settings = of_model | {name: value for name, value in settings.items() if value is not None}
-    else:
-        settings["n_dims"] = n_dims
-    learner = HDSLearner(random_seed=random_seed, **settings)
+    told = {"n_dims": n_dims} if model is None else _scales_of_model(model)
+    if n_dims not in (None, told["n_dims"]):
+        raise ValueError(f"model has {told['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+    told |= {name: value for name, value in settings.items() if value is not None}
+    learner = HDSLearner(**told, random_seed=random_seed)
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:

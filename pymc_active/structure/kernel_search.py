@@ -10,7 +10,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 
@@ -116,25 +115,8 @@ class StructureSearch(Summarized):
                 **self.evidence,
             )
 
-    def _best_label(self, levels: int | None = None) -> str:
-        table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
-        return str(table.model.to_numpy()[ranking(table)[0]])
-
-    @property
-    def history(self) -> pd.DataFrame:
-        """By level: the number of models fitted, the best so far, its evidence and BIC, and the gain by this level.
-
-        The gain in evidence is after the cost of more base kernels.
-        """
-        rows = []
-        for level in range(1, int(self.table.level.max()) + 1):
-            best = self._best_label(level)
-            row = self.table.sel(model=best)
-            n_models = int((self.table.level == level).sum())
-            rows.append((level, n_models, best, float(row.log_evidence), float(row.bic), float(scores_of(row))))
-        columns = ["level", "n_models", "best", "log_evidence", "bic", "gain"]
-        frame = pd.DataFrame(rows, columns=columns).set_index("level")
-        return frame.assign(gain=frame.gain.diff())
+    def _best_label(self) -> str:
+        return str(self.table.model.to_numpy()[ranking(self.table)[0]])
 
     def _summary(self) -> Summary:
         if self.logarithm is not None:
