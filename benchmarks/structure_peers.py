@@ -144,7 +144,7 @@ def run_ours(data: dict, seed: int, depth: int = DEPTH) -> dict:
         table = found.table
         probabilities = table.probability.to_numpy()
         return moments, {
-            "expression": str(found.history.best.iloc[-1]),
+            "expression": str(found.best.gpm.expression),
             "n_kernels": table.sizes["model"],
             "n_effective_kernels": float(1 / np.nansum(probabilities**2)),
             "averaging_seconds": time.process_time() - searched,

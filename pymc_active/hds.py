@@ -2,7 +2,7 @@
 
 from pymc_active.relevant_inputs.coordinate_wise import Screening
 from pymc_active.relevant_inputs.evaluations import EvaluationError, EvaluationInterrupt
-from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.search import HDSResult, History
+from pymc_active.relevant_inputs.learner import HDSLearner, History
+from pymc_active.relevant_inputs.search import HDSResult
 
 __all__ = ["EvaluationError", "EvaluationInterrupt", "HDSLearner", "HDSResult", "History", "Screening"]

@@ -61,7 +61,6 @@ def test_a_rough_simulator_needs_to_know_which_changes_do_not_matter():
     assert hds(f, 24, random_seed=1).active == list(range(24))
     result = hds(f, 24, noise_variance=0.005, random_seed=1)
     assert result.active == [3, 17]
-    assert result.settings.noise_variance == 0.005
 
 
 def test_constants_and_noise_alone_have_no_inputs():
@@ -196,9 +195,9 @@ def test_a_model_of_a_simulator_without_noise_is_well_conditioned():
     assert len(np.unique(np.column_stack([gpm.X, gpm.y]), axis=0)) == len(gpm.y) < result.n_evaluations
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     there = pma.predict(fit, gpm.X[:1])
-    assert_allclose(there.y_variance - there.f_variance, 1e-6 * result.settings.signal_variance, rtol=1e-6)
+    assert_allclose(there.y_variance - there.f_variance, 1e-6 * result.data()[1].var(), rtol=1e-6)
     assert not fit.diagnostics["warnings"]
     # A noise that was seen stays.
     result = hds(noisy(lambda X: 3 * X[:, 3], 0.1), 8, random_seed=2)
     assert "log_noise" in result.to_model().shapes
-    assert result.settings.noise_variance == pytest.approx(0.01, rel=0.5)
+    assert result.check.noise_variance == pytest.approx(0.01, rel=0.5)

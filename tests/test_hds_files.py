@@ -78,22 +78,14 @@ def test_a_search_is_not_begun_over_another_or_saved_over_what_another_told(tmp_
     assert HDSLearner.load(path).n_evaluations == first.n_evaluations
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda c: c.document.pop("seed"), "damaged"),
-        (lambda c: c.groups["design"]["number"].to_numpy().fill(1), "damaged"),
-        (lambda c: c.document["settings"].update(n_dims=7), "damaged"),
-        (lambda c: c.document.update(seed=1), "not those that its answers lead to"),
-    ],
-)
-def test_damaged_files_are_named(change, message, tmp_path):
+@pytest.mark.parametrize("change", [{"seed": 1}, {"n_asked": 300}])
+def test_a_file_whose_answers_lead_elsewhere_is_refused(change, tmp_path):
     path = tmp_path / "search.nc"
     learner = HDSLearner(30, random_seed=3, **SCALES)
     ask_and_tell(learner, 3)
     learner.save(path)
     contents = files.read(path, KIND, FORMAT_VERSION)
-    change(contents)
+    contents.document.update(change)
     files.write(path, contents, KIND, FORMAT_VERSION)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="not those that its answers lead to"):
         HDSLearner.load(path)

@@ -124,7 +124,7 @@ def test_user_units_do_not_matter():
     f, bounds = two_of(20, 3, 15, noise=0.0), np.stack([low, low + width], 1)
     keywords = SMOOTH | {"bandwidth": 0.3 * width, "bounds": bounds}
     result = hds(lambda X: f(2 * (X - low) / width - 1), 20, random_seed=1, **keywords)
-    assert result.settings.scales == pytest.approx(HDSLearner(20, **SMOOTH).settings.scales)
+    assert result.settings.bandwidth == pytest.approx(HDSLearner(20, **SMOOTH).settings.bandwidth)
     assert result.active == [3, 15]
     X = result.history.X()
     assert ((low <= X) & (low + width >= X)).all()
@@ -140,7 +140,6 @@ def test_a_hundred_thousand_inputs():
     D = 100_000
     result = hds(two_of(D, 31_234, 77_777), D, test="gpt", retest=True, random_seed=1, **SMOOTH)
     assert result.active == [31_234, 77_777]
-    assert "X" not in result.to_datatree()["constant_data"]
 
 
 def test_scales_come_from_a_fitted_model():
@@ -158,7 +157,7 @@ def test_scales_come_from_a_fitted_model():
     assert settings.noise_variance == pytest.approx(point["noise"] ** 2)
     with pytest.raises(ValueError, match="leave n_dims out"):
         hds(f, 4, model=fit)
-    with pytest.raises(ValueError, match="pass bandwidth="):
+    with pytest.raises(ValueError, match="needs bandwidth"):
         hds(np.sum, model=pma.composite_gp(X[:8, :1], X[:8, 0], "LIN"))
 
 
@@ -172,9 +171,9 @@ def test_what_is_answered_must_be_pending():
         (x.round(3), np.ones(8), r"x must be among the 8 point\(s\) asked .* row 0, \[.* \.\.\. "),
         (x[[1, 1, 1]], np.ones(3), "row 2"),
         (x[:, :4], np.ones(8), "x must have 30 columns"),
-        (x, [1.0], "one number for each"),
-        (x, np.full(8, np.inf), "finite or NaN"),
-        (x, np.full(8, 1e308), r"at most 1e\+150 in size"),
+        (x, [1.0], "equally many points"),
+        (x, np.full(8, np.inf), "y must be finite"),
+        (x, np.full(8, 1e308), "y must be finite"),
     ):
         with pytest.raises(ValueError, match=message):
             learner.tell(told, y)
@@ -289,14 +288,12 @@ def test_the_tree_and_the_history_add_up(result):
 def test_datatree_can_be_saved(result, tmp_path):
     tree = result.to_datatree()
     tree.to_netcdf(tmp_path / "hds.nc")
-    assert (tree["tree"].inputs[0], tree["design"].attrs["stopped"]) == ("0-39", "decided")
+    assert tree["tree"].inputs[0] == "0-39"
     assert tree["constant_data"].X.shape == (result.n_evaluations, 40)
     assert HDSResult(HDSLearner(40, random_seed=1)).to_datatree()["constant_data"].X.shape == (0, 40)
 
 
 def test_to_model_holds_all_samples_on_the_inputs_found(result):
-    other = result.to_model(x_scale="box", y_scale="standardize", mean="zero", kernel="Matern52")
-    assert "mean_constant" not in other.shapes
     gpm = result.to_model()
     assert (gpm.X.shape, gpm.inputs) == ((result.n_evaluations, 2), [7, 30])
     fit = pma.fit_laplace(gpm, random_seed=1, n_restarts=2, population=0, progressbar=False)

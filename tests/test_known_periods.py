@@ -195,9 +195,3 @@ def test_several_seasons_of_the_only_input():
     assert said(gpm, "period=300 is in the units of input 0")
     with pytest.raises(ValueError, match="a search takes one known period for an input"):
         pma.search.compositional_kernel_search(MONTHS, series(12), period=(24, 8))
-
-
-def test_bounds_that_the_data_hardly_fill_are_warned_of():
-    search = {"bases": ("LIN",), "depth": 1, "random_seed": 1, "progressbar": False, "fit_keywords": {"n_restarts": 1}}
-    with pytest.warns(pma.DataWarning, match=r"the data fill 1.57% of the bounds, 0 to 3000"):
-        pma.search.compositional_kernel_search(MONTHS, series(12), bounds=[(0, 3000)], **search)

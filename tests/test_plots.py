@@ -675,13 +675,13 @@ def test_components_are_drawn_along_their_own_inputs():
     result = decompose(fit, unit={"heat": "°C"})
     acts_on = dict(zip(result.components.component.to_numpy(), result.components.acts_on.to_numpy(), strict=True))
     assert {name: acts.tolist() for name, acts in acts_on.items()} == {
-        "SE_1[0]": [True, False],
+        "SE[0]": [True, False],
         "LIN[1]": [False, True],
-        "SE_2": [True, True],
+        "SE": [True, True],
     }
     for asked, of_both in enumerate(("year", "heat (°C)")):
         axes = plots.plot_decomposition(result, input=asked)
-        expected = {"SE_1[0]": "year", "LIN[1]": "heat (°C)", "SE_2": of_both}
+        expected = {"SE[0]": "year", "LIN[1]": "heat (°C)", "SE": of_both}
         labels = [of_both, *(expected[name] for name in acts_on), of_both]
         assert [ax.get_xlabel() for ax in axes] == labels
         for ax, label in zip(axes, labels, strict=True):

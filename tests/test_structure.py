@@ -87,7 +87,7 @@ def test_the_table_holds_what_the_fits_say(found):
     assert_allclose(table.probability, softmax(score))
     for label, fit in found.fits.items():
         assert float(table.log_posterior.sel(model=label)) == fit.log_posterior
-    assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=found.history.best.iloc[-1]))
+    assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=str(found.best.gpm.expression)))
 
 
 @pytest.mark.parametrize("most", [pytest.param(30, marks=pytest.mark.nightly), 3])

@@ -84,10 +84,8 @@ class Bisection:
 
     @property
     def shows_nothing(self) -> bool | None:
-        """Whether nothing is left that would be seen; None before there are enough pairs, and after an input found."""
-        if self.n_shown == 0 and not self.is_finished:
-            return None
-        return self.p_value > _SURPRISING or self._is_negligible
+        """Whether nothing is left that would be seen; None before the end."""
+        return self.p_value > _SURPRISING or self._is_negligible if self.is_finished else None
 
     @property
     def _is_negligible(self) -> bool:
@@ -179,7 +177,7 @@ class Bisection:
             with suppress(_FailedError):
                 yield from self._confirm_anew()
                 pair = yield from self._new_pair(kind)
-                if not (yield from self._follow(pair, _FEWEST)):
+                if not (self._is_followed(*pair[:2]) and (yield from self._follow(pair, _FEWEST))):
                     self._pairs.append(pair)
             if not self._is_faint:
                 # Single values are no measure of the noise.
@@ -231,8 +229,6 @@ class Bisection:
         """Bisect a pair if f differs, with n values at each end; whether that has found inputs, or noise."""
         a, b, _ = pair
         before = len(self.found), self._is_noisy
-        if n == _FEWEST and not self._is_followed(a, b):
-            return False
         if self._is_noisy and not self._is_faint:
             yield from self._measure([a, b], n)
         if self._is_followed(a, b):

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy.special import chdtri
 
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
-from pymc_active.relevant_inputs.node_tests import LONGEST_SPACING
+from pymc_active.relevant_inputs.node_tests import FDT
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
-from pymc_active.support.options import count, positive
-from pymc_active.support.summaries import Summarized, Summary
+from pymc_active.support.options import count
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Screening(Summarized):
+@dataclass(frozen=True, eq=False)
+class Screening:
     """Inputs chosen by a score: ``active``, sorted, and the ``score`` of each, (D,), where larger is more relevant.
 
     ``n_evaluations`` counts evaluations of f.
@@ -28,21 +25,13 @@ class Screening(Summarized):
     score: np.ndarray
     n_evaluations: int
 
-    def _summary(self) -> Summary:
-        facts = {"active inputs": ", ".join(map(str, self.active)) or "none", "evaluations": self.n_evaluations}
-        order = np.argsort(-self.score, kind="stable")[: max(len(self.active), 5)]
-        scores = pd.DataFrame({"score": self.score[order]}, index=order.astype(str)).map("{:.3g}".format)
-        return Summary(f"Screening of {len(self.score)} inputs", facts, [scores])
-
 
 def coordinate_wise(
     f: Callable[[np.ndarray], Any],
     n_dims: int,
     *,
     n_pairs: int,
-    n_active: int | None = None,
-    noise_variance: float | None = None,
-    alpha: float = 0.01,
+    n_active: int,
     bandwidth: Any = None,
     bounds: Any = None,
     vectorized: bool = True,
@@ -54,20 +43,17 @@ def coordinate_wise(
     ----------
     n_pairs : int
         Pairs along each input: f is called D times with 2 ``n_pairs`` points, (2 ``n_pairs``, D).
-    n_active : int, optional
-        Take this number of inputs, those with the largest mean squared differences, their scores, as the paper does.
-    noise_variance, alpha : float, optional
-        Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
-        those of any inactive input do with a probability of alpha (Bonferroni).
+    n_active : int
+        Take this number of inputs, those with the largest mean squared differences, their scores.
     bandwidth : float or ndarray, optional
-        Pairs are three bandwidths apart; by default both ends are random.
+        Pairs are those of ``"fdt"``, three bandwidths apart; by default both ends are random.
     f, n_dims, bounds, vectorized, random_seed
         As in :func:`hds`.
 
     Raises
     ------
-    EvaluationError, ValueError
-        If f raises or returns the wrong number of values; for NaN, or unless one of n_active, noise_variance is given.
+    ValueError
+        If f returns the wrong number of values, or NaN; for numbers below one, or more active inputs than there are.
 
     Examples
     --------
@@ -77,33 +63,23 @@ def coordinate_wise(
     """
     count("n_dims", n_dims)
     count("n_pairs", n_pairs)
-    if (n_active is None) == (noise_variance is None):
-        raise ValueError("pass either n_active, the number of inputs to take, or noise_variance, to test them")
-    if n_active is not None:
-        count("n_active", n_active, n_dims)
-    noise = None if noise_variance is None else positive("noise_variance", noise_variance)
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha, the probability of an error, must be between 0 and 1; got {alpha!r}")
+    count("n_active", n_active, n_dims)
     f = of_rows(f, vectorized)
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
     background = rng.random(n_dims)
-    distance = None if bandwidth is None else min(3 * relative_bandwidth(bandwidth, low, high), LONGEST_SPACING)
+    # Its pairs do not depend on variances.
+    test = None if bandwidth is None else FDT(relative_bandwidth(bandwidth, low, high), 1.0, 0.0)
     square = np.empty(n_dims)
     for i in range(n_dims):
         unit = np.tile(background, (2 * n_pairs, 1))
-        if distance is None:
+        if test is None:
             unit[:, i] = rng.random(2 * n_pairs)
         else:
-            unit[::2, i] = rng.uniform(0, 1 - distance, n_pairs)
-            unit[1::2, i] = unit[::2, i] + distance
+            unit[:, i] = np.concatenate([test.places(unit[:0, i], unit[:0, i], rng) for _ in range(n_pairs)])
         y = evaluate(f, low + (high - low) * unit)
         if np.isnan(y).any():
             raise ValueError(f"f must return {2 * n_pairs} finite numbers; got {y!r}")
         square[i] = np.square(y[::2] - y[1::2]).sum()
-    if noise is None:
-        active = sorted(np.argsort(-square, kind="stable")[:n_active].tolist())
-    else:
-        # Without an effect, the sum over 2σ² is χ² with n_pairs degrees of freedom.
-        active = np.flatnonzero(square > 2 * noise * chdtri(n_pairs, alpha / n_dims)).tolist()
+    active = sorted(np.argsort(-square, kind="stable")[:n_active].tolist())
     return Screening(active, square / n_pairs, 2 * n_dims * n_pairs)

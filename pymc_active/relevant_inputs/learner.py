@@ -10,14 +10,13 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.relevant_inputs.bisection import Bisection
-from pymc_active.relevant_inputs.evaluations import EvaluationError, evaluate, keeping
+from pymc_active.relevant_inputs.evaluations import evaluate, keeping
 from pymc_active.relevant_inputs.halving import Halving, Node
 from pymc_active.relevant_inputs.node_tests import FDT, GPT
 from pymc_active.relevant_inputs.settings import Settings, least_noise, read_box, relative_bandwidth, threshold
 from pymc_active.support.files import Contents, read, write
 from pymc_active.support.options import count, not_negative, positive
-from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import LARGEST, read_inputs, read_numbers
+from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import RunWarning, warn_user
 
@@ -33,7 +32,25 @@ _OFFSET = 10.0
 _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
 
 
-class HDSLearner(Summarized):
+class History:
+    """Every evaluation that was told, in order: ``y`` (n,) is NaN where it failed."""
+
+    def __init__(self, n_dims: int, points: list[np.ndarray], y: Iterable[float]):
+        self._n_dims, self._points, self.y = n_dims, points, np.array(list(y), float)
+
+    def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
+        """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
+        rows, inputs = np.arange(len(self.y))[rows], np.arange(self._n_dims)[inputs]
+        # Where there are very many inputs, a few of them take little memory.
+        return np.array([self._points[row][inputs] for row in rows]).reshape(len(rows), len(inputs))
+
+    def groups(self) -> dict[str, xr.Dataset]:
+        """``observed_data`` (y) and ``constant_data`` (X) over ``obs``, as ArviZ reads them."""
+        X = xr.Dataset({"X": (("obs", "input"), self.X())})
+        return {"observed_data": xr.Dataset({"y": ("obs", self.y)}), "constant_data": X}
+
+
+class HDSLearner:
     """Find which of very many inputs matter by hierarchical diagonal sampling, asking and telling.
 
     Sets of inputs are moved together; one that changes f is halved, another dropped. So evaluations grow with the
@@ -169,7 +186,9 @@ class HDSLearner(Summarized):
         # After an interrupt nothing of what was found before may decide.
         self.halving = self.check = None
         if settings.test in _TESTS:
-            test = _TESTS[settings.test](*settings.scales, settings.offset_variance)
+            test = _TESTS[settings.test](
+                settings.bandwidth, settings.signal_variance, settings.noise_variance, settings.offset_variance
+            )
             self.halving = Halving(settings, test, rng)
             yield from self.halving.run()
         if settings.check:
@@ -206,20 +225,9 @@ class HDSLearner(Summarized):
         return vars(self) | {"_questions": None}
 
     @property
-    def log(self) -> list[tuple[np.ndarray, float]]:
-        """Questions (D,), points in the user's units, and their answers, in the order in which these were told."""
-        return [(self._planned[number], y) for number, y in self._answers.items()]
-
-    def _summary(self) -> Summary:
-        facts = {
-            "active so far": ", ".join(map(str, self.recommend())) or "none",
-            "open nodes": ", ".join(self.nodes("open")[-20:]) or "none",
-            "evaluations": f"{self.n_evaluations} of at most {self.settings.budget}",
-            "asked and not told yet": len(self._waiting) or None,
-            "test": self.settings.test,
-            "status": "finished" if self.is_finished else "goes on",
-        }
-        return Summary(f"HDSLearner of {self.settings.n_dims} inputs", facts)
+    def history(self) -> History:
+        """Points in the user's units and their answers, in the order in which these were told."""
+        return History(self.settings.n_dims, [self._planned[k] for k in self._answers], self._answers.values())
 
     @property
     def n_evaluations(self) -> int:
@@ -231,19 +239,13 @@ class HDSLearner(Summarized):
         """Whether every visited node is decided, or the budget is used up."""
         return not self._waiting and (self._is_decided or self._n_asked >= self.settings.budget)
 
-    @property
-    def shows_nothing(self) -> bool | None:
-        """What the last check says at its end; where the budget ends among its last pairs, those that there are."""
-        check = self.check
-        return check.shows_nothing if check and (check.is_finished or self.is_finished) else None
-
     def nodes(self, status: str) -> list[str]:
         """Labels, such as ``"24-31"``, of the sets of inputs that are ``"open"`` or ``"contradicted"``.
 
         For the last check, all inputs are open until it ends, and contradicted if an input not found changes f.
         """
         labels = [node.label for node in self.halving.nodes if node.status == status] if self.halving else []
-        if self.check and status == {None: "open", False: "contradicted", True: None}[self.shows_nothing]:
+        if self.check and status == {None: "open", False: "contradicted", True: None}[self.check.shows_nothing]:
             labels.append(Node(0, self.settings.n_dims).label)
         return labels
 
@@ -262,10 +264,7 @@ class HDSLearner(Summarized):
         start = self._n_asked
         most = len(self._planned) if n is None else count("n", n)
         self._n_asked = min(start + most, len(self._planned), self.settings.budget)
-        return self._stack(self._planned[start : self._n_asked])
-
-    def _stack(self, points: Iterable[np.ndarray]) -> np.ndarray:
-        return np.array(list(points), float).reshape(-1, self.settings.n_dims)
+        return np.array(self._planned[start : self._n_asked]).reshape(-1, self.settings.n_dims)
 
     @property
     def _waiting(self) -> list[int]:
@@ -275,7 +274,7 @@ class HDSLearner(Summarized):
     @property
     def pending(self) -> np.ndarray:
         """Points asked for and not told yet, (k, D)."""
-        return self._stack(self._planned[number] for number in self._waiting)
+        return np.array([self._planned[number] for number in self._waiting]).reshape(-1, self.settings.n_dims)
 
     def tell(self, x: Any, y: Any) -> None:
         """Tell results. For wrong shapes, infinite y or a point that is not pending, a ValueError: nothing is told.
@@ -289,13 +288,7 @@ class HDSLearner(Summarized):
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         """
         X = read_inputs(np.atleast_2d(read_numbers(x, "x")), "x", width=self.settings.n_dims)
-        values = read_numbers(y, "y")
-        values = values.reshape(-1) if values.ndim < 2 else np.empty(0)
-        if values.shape != (len(X),) or (np.abs(values) > LARGEST).any():
-            raise ValueError(
-                f"y must have one number for each of the {len(X)} row(s) of x, finite or NaN where the evaluation "
-                f"failed, and at most {LARGEST:g} in size; got {y!r}"
-            )
+        values = read_outputs(np.atleast_1d(y), len(X), may_fail=True)
         waiting, width = self._waiting, self.settings.high - self.settings.low
         numbers: list[int] = []
         for row, point in enumerate(X):
@@ -344,7 +337,7 @@ class HDSLearner(Summarized):
                 n_failed += int(np.isnan(y).sum())
                 last = list(self._answers.values())[-_MOST_FAILURES:]
                 if len(last) == _MOST_FAILURES and np.isnan(last).all():
-                    raise EvaluationError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row")
+                    raise ValueError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row")
             if save_to is not None:
                 self.save(save_to)
         if n_failed:
@@ -362,12 +355,10 @@ class HDSLearner(Summarized):
         nor loaded.
         """
         settings = {name: np.asarray(value).tolist() for name, value in vars(self.settings).items()}
-        groups = {
-            "observed_data": xr.Dataset({"y": ("obs", np.array(list(self._answers.values()), float))}),
-            "constant_data": xr.Dataset({"X": (("obs", "input"), self._stack(x for x, _ in self.log))}),
-            "design": xr.Dataset({"number": ("obs", np.array(list(self._answers), int))}),
-        }
-        contents = Contents(groups, {"settings": settings, "seed": self._seed, "n_asked": self._n_asked})
+        numbers = {"design": xr.Dataset({"number": ("obs", np.array(list(self._answers), int))})}
+        contents = Contents(
+            self.history.groups() | numbers, {"settings": settings, "seed": self._seed, "n_asked": self._n_asked}
+        )
         self._revisions.add(write(path, contents, KIND, FORMAT_VERSION, self._revisions))
 
     @classmethod
@@ -375,20 +366,15 @@ class HDSLearner(Summarized):
         """The search of a file; ValueError for one of something else, of another version, or damaged."""
         groups, document, revision = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
-        try:
-            settings = document["settings"]
-            settings |= {name: np.array(settings[name]) for name in ("low", "high")}
-            columns = groups["design"]["number"], groups["observed_data"]["y"], groups["constant_data"]["X"]
-            numbers, y, X = (column.to_numpy() for column in columns)
-            answers, n_asked = dict(zip(numbers.tolist(), y.tolist(), strict=True)), document["n_asked"]
-            learner._begin(Settings(**settings), document["seed"], answers, n_asked)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: {error!r}") from error
-        has_all = set(answers) <= set(range(n_asked)) and n_asked <= len(learner._planned)
-        if not has_all or not np.array_equal(learner._stack(x for x, _ in learner.log), X):
+        settings = document["settings"] | {name: np.array(document["settings"][name]) for name in ("low", "high")}
+        numbers, y = groups["design"]["number"].to_numpy(), groups["observed_data"]["y"].to_numpy()
+        answers = dict(zip(numbers.tolist(), y.tolist(), strict=True))
+        learner._begin(Settings(**settings), document["seed"], answers, document["n_asked"])
+        X = groups["constant_data"]["X"].to_numpy()
+        if document["n_asked"] > len(learner._planned) or not np.array_equal(learner.history.X(), X):
             raise ValueError(
-                f"the points of {path} are not those that its answers lead to: the file is damaged, or of another "
-                "version or processor. What was measured is in it (xarray.open_datatree)"
+                f"the points of {path} are not those that its answers lead to: the file is of another version or "
+                "processor. What was measured is in it (xarray.open_datatree)"
             )
         learner._revisions = {revision}
         return learner

@@ -9,7 +9,7 @@ from pymc_active.kernels.radial import exp_quad
 from pymc_active.posterior.factor import Factor
 
 # Longest distance of a pair on a line of unit length; with longer ones all pairs would be nearly the same.
-LONGEST_SPACING = 0.5
+_LONGEST_SPACING = 0.5
 
 # Number of random places at which the test compares its index; a fresh set each time, so that ties are random.
 _N_PLACES = 64
@@ -97,7 +97,7 @@ class FDT:
     """
 
     def __init__(self, bandwidth: float, signal_variance: float, noise_variance: float, offset_variance: float = 0.0):
-        self.spacing = min(3 * bandwidth, LONGEST_SPACING)
+        self.spacing = min(3 * bandwidth, _LONGEST_SPACING)
         self._low = 2 * noise_variance
         self._high = 2 * (-np.expm1(-((self.spacing / bandwidth) ** 2)) * signal_variance + noise_variance)
 

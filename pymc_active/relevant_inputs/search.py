@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
-from pymc_active.relevant_inputs.settings import Settings, least_noise
+from pymc_active.relevant_inputs.settings import least_noise
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 
@@ -26,30 +24,8 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn
 _LENGTHSCALES = ("lengthscale", "lengthscale_SE", "ls")
 # Bandwidth as a part of an input's interval, where nothing is known about it.
 _GUESS = 0.5
-# A DataTree with more numbers than this does not store all inputs of all evaluations.
-_LARGEST_STORED = 10_000_000
 # Least sd of the noise of a model of the inputs found, relative to that of the signal.
 _LEAST_NOISE = 1e-3
-
-
-class History(Summarized):
-    """Every evaluation that was told, in order: ``y`` (n,) is NaN where it failed."""
-
-    def __init__(self, n_dims: int, log: list[tuple[np.ndarray, float]]):
-        self._n_dims, self._points = n_dims, [x for x, _ in log]
-        self.y = np.array([y for _, y in log], float)
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def _summary(self) -> Summary:
-        return Summary(f"History of {len(self.y)} evaluations", {"failed": np.isnan(self.y).sum()})
-
-    def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
-        """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
-        rows, inputs = np.arange(len(self.y))[rows], np.arange(self._n_dims)[inputs]
-        # Where there are very many inputs, a few of them take little memory.
-        return np.array([self._points[row][inputs] for row in rows]).reshape(len(rows), len(inputs))
 
 
 class HDSResult(Summarized):
@@ -64,26 +40,14 @@ class HDSResult(Summarized):
 
     def __init__(self, learner: HDSLearner):
         self.learner, self.check, self.active = learner, copy(learner.check), learner.recommend()
-        self.history = History(learner.settings.n_dims, learner.log)
+        self.settings, self.history = learner.settings, learner.history
         self.n_evaluations = len(self.history.y)
         self.undecided, self.contradicted = learner.nodes("open"), learner.nodes("contradicted")
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
-        self._shows_nothing = learner.shows_nothing
         names = ["label", "start", "stop", "status", "llr", "n_tests", "n_evaluations"]
         nodes = learner.halving.nodes if learner.halving else []
         rows = [[getattr(node, name) for name in names] for node in nodes]
         self._table = pd.DataFrame(rows, columns=["inputs", *names[1:]]).rename_axis("node")
-
-    @cached_property
-    def settings(self) -> Settings:
-        """What the search was given; of a bisection without scales, those of its evaluations."""
-        settings = self.learner.settings
-        if not np.isnan(settings.bandwidth):
-            return settings
-        noise = max(self.check.noise_variance if self.check else 0.0, np.nan_to_num(settings.noise_variance))
-        y = self.data()[1]
-        signal = (max(float(y.var()) - noise, noise) if len(y) else 0.0) or 1.0
-        return replace(settings, bandwidth=_GUESS, signal_variance=signal, noise_variance=least_noise(signal, noise))
 
     @property
     def changed_by_others(self) -> float:
@@ -94,21 +58,21 @@ class HDSResult(Summarized):
         """
         if len(self.active) == self.settings.n_dims:
             return 0.0
-        return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self._shows_nothing else 1.0
+        return float(1 - 0.05 ** (1 / self.check.n_shown)) if self.check and self.check.shows_nothing else 1.0
 
     def _summary(self) -> Summary:
-        settings, noise = self.settings, self.check.noise_variance if self.check else 0.0
-        is_bisection = settings.test == "bisection"
+        settings, check = self.settings, self.check
+        noise = f"{check.noise_variance:.3g} in repeats" if check else f"{settings.noise_variance:.3g} assumed"
         facts = {
             "active inputs": ", ".join(map(str, self.active)) or "none",
             "evaluations": f"{self.n_evaluations} of at most {settings.budget}, {self.stopped}",
             "UNDECIDED nodes": ", ".join(self.undecided) or None,
             "CONTRADICTED nodes": ", ".join(self.contradicted) or None,
             "test": settings.test,
-            "noise variance": f"{noise:.3g} in repeats" if is_bisection else f"{settings.noise_variance:.3g} assumed",
+            "noise variance": noise,
         }
         if 0 < self.changed_by_others < 1:
-            most = self.check.share_of_others if self.check and self.active else None
+            most = check.share_of_others if check and self.active else None
             unseen = f"; within the noise, at most {most[1]:.1%} of the variance of f" if most else ""
             share = f"{self.changed_by_others:.1%} of pairs of points (95 % confidence)"
             facts["inputs not found"] = f"change f between fewer than {share}{unseen}"
@@ -118,12 +82,9 @@ class HDSResult(Summarized):
     def doubt(self) -> str | None:
         """Why inputs may be missed."""
         settings, check, y = self.settings, self.check, self.data()[1]
-        if check and self._shows_nothing is False:
-            about = (
-                f", about {check.share_of_others[0]:.1%} of its variance"
-                if check.share_of_others and self.active
-                else ""
-            )
+        if check and check.shows_nothing is False:
+            share = check.share_of_others if self.active else None
+            about = f", about {share[0]:.1%} of its variance" if share else ""
             return (
                 f"inputs not found change f{about}, too little to tell which (p = {check.p_value:.2g}). Less noise "
                 "would show them; if very many matter a little, fit a model to all evaluations (ard_gp, or a lasso)."
@@ -158,61 +119,50 @@ class HDSResult(Summarized):
         rows = np.flatnonzero(np.isfinite(self.history.y))
         return self.history.X(rows, self.active), self.history.y[rows]
 
-    def to_model(self, **keywords: Any) -> GPModel:
+    def to_model(self) -> GPModel:
         """An :func:`ard_gp` on the inputs found, named by their numbers among the D, holding all samples.
 
-        Without noise, equal ones are there once. ``keywords`` go to it. The mean is constant by default; lengthscales,
-        output scale and noise have Normal priors with sd 1 around the values of the search, on the log scale. Noise
-        below a thousandth of the signal's sd is fixed there, since the samples repeat many rows of these inputs.
+        Without noise, equal ones are there once. The mean is constant; lengthscales, output scale and noise have Normal
+        priors with sd 1 around the values of the search, on the log scale. Noise below a thousandth of the signal's sd
+        is fixed there, since the samples repeat many rows of these inputs. For other models see :meth:`data`.
         ValueError if no active input was found.
         """
         import pymc as pm
 
         if not self.active:
             raise ValueError("no active input was found, so there is nothing to model")
-        X, y = self.data()
-        if self.check and not self.check.noise_variance:
+        settings, check, (X, y) = self.settings, self.check, self.data()
+        bandwidth, signal, noise = settings.bandwidth, settings.signal_variance, settings.noise_variance
+        if np.isnan(bandwidth):
+            # A bisection without scales: what its evaluations show.
+            noise = max(check.noise_variance if check else 0.0, np.nan_to_num(noise))
+            bandwidth, signal = _GUESS, max(float(y.var()) - noise, noise) or 1.0
+            noise = least_noise(signal, noise)
+        if check and not check.noise_variance:
             # Without noise, rows that repeat others or differ from them in other inputs only say nothing new.
             rows = np.sort(np.unique(np.column_stack([X, y]), axis=0, return_index=True)[1])
             X, y = X[rows], y[rows]
-        settings = self.settings
         low, high = settings.low[self.active], settings.high[self.active]
-        signal, noise = np.sqrt(settings.signal_variance), np.sqrt(settings.noise_variance)
         # Of a simulator without noise, K of rows that differ in other inputs only would be singular.
-        least = _LEAST_NOISE * signal
-        keywords = {"mean": "constant"} | keywords
-        if not {"x_scale", "y_scale", "priors"} & set(keywords):
-            keywords["priors"] = {
-                "log_lengthscale": pm.Normal.dist(np.log(settings.bandwidth * (high - low) / np.sqrt(2)), 1.0),
-                "log_outputscale": pm.Normal.dist(np.log(signal), 1.0),
-                "log_noise": pm.Normal.dist(np.log(noise), 1.0) if noise > least else float(np.log(least)),
-            }
-            if keywords["mean"] == "constant":
-                keywords["priors"]["mean_constant"] = pm.Normal.dist(float(np.mean(y)), 2 * signal)
-        gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, **keywords)
-        if gpm.box is None:
-            gpm.box = low, high
+        signal, noise, least = np.sqrt(signal), np.sqrt(noise), _LEAST_NOISE * np.sqrt(signal)
+        priors = {
+            "log_lengthscale": pm.Normal.dist(np.log(bandwidth * (high - low) / np.sqrt(2)), 1.0),
+            "log_outputscale": pm.Normal.dist(np.log(signal), 1.0),
+            "log_noise": pm.Normal.dist(np.log(noise), 1.0) if noise > least else float(np.log(least)),
+            "mean_constant": pm.Normal.dist(float(np.mean(y)), 2 * signal),
+        }
+        gpm = ard_gp(pd.DataFrame(X, columns=self.active), y, mean="constant", priors=priors)
+        gpm.box = low, high
         return gpm
 
     def to_datatree(self) -> xr.DataTree:
         """Everything as ArviZ reads it.
 
-        ``observed_data`` (y) and ``constant_data`` (X of the active inputs; of all, up to ten million numbers) over
-        ``obs``; ``tree``, the columns of :meth:`tree_table` over ``node``; ``design``, whose attributes are settings.
+        ``observed_data`` (y) and ``constant_data`` (X) over ``obs``; ``tree``, the columns of :meth:`tree_table` over
+        ``node``. Settings are in the file of the ``learner``.
         """
-        X_active = (("obs", "active_input"), self.history.X(inputs=self.active))
-        constant = xr.Dataset({"X_active": X_active}, coords={"active_input": np.array(self.active, int)})
-        if self.n_evaluations * self.settings.n_dims <= _LARGEST_STORED:
-            constant["X"] = (("obs", "input"), self.history.X())
-        names = ("test", "n_dims", "bandwidth", "signal_variance", "noise_variance", "accept", "reject", "budget")
-        attrs = {name: getattr(self.settings, name) for name in names} | {"stopped": self.stopped}
-        groups = {
-            "observed_data": xr.Dataset({"y": ("obs", self.history.y)}),
-            "constant_data": constant,
-            "design": xr.Dataset(attrs=attrs),
-            "tree": xr.Dataset({name: ("node", column.tolist()) for name, column in self._table.items()}),
-        }
-        return xr.DataTree.from_dict(groups)
+        tree = xr.Dataset({name: ("node", column.tolist()) for name, column in self._table.items()})
+        return xr.DataTree.from_dict(self.history.groups() | {"tree": tree})
 
 
 def hds(
@@ -220,9 +170,6 @@ def hds(
     n_dims: int | None = None,
     *,
     model: GPModel | Fit | None = None,
-    bandwidth: Any = None,
-    signal_variance: float | None = None,
-    noise_variance: float | None = None,
     batch_size: int | None = None,
     vectorized: bool = True,
     random_seed: int | np.random.Generator | None = None,
@@ -239,11 +186,11 @@ def hds(
     n_dims : int, optional
         D; by default the number of inputs of ``model``.
     model : GPModel or a fit, optional
-        Gives bandwidth (of the shortest lengthscale), signal and noise variance unless they are passed; a model is
-        fitted first.
+        Gives bandwidth (of the shortest lengthscale, if it has any), signal and noise variance unless they are passed;
+        a model is fitted first.
     batch_size : int, optional
         Most points evaluated at once. By default all that can be without loss, see :meth:`HDSLearner.ask`.
-    bandwidth, signal_variance, noise_variance, random_seed, **settings
+    random_seed, **settings
         As in :class:`HDSLearner`, which does the work and raises. Errors of f have a ``learner`` that can go on.
 
     Warns
@@ -261,14 +208,11 @@ def hds(
     [3, 70]
     """
     f = of_rows(f, vectorized)
-    scales = {"bandwidth": bandwidth, "signal_variance": signal_variance, "noise_variance": noise_variance}
-    told: dict[str, Any] = {"n_dims": n_dims} | scales
-    if model is not None:
-        of_model = _scales_of_model(model, bandwidth)
-        if n_dims not in (None, of_model["n_dims"]):
-            raise ValueError(f"model has {of_model['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
-        told = of_model | {name: value for name, value in told.items() if value is not None}
-    learner = HDSLearner(**told, random_seed=random_seed, **settings)
+    told = {"n_dims": n_dims} if model is None else _scales_of_model(model)
+    if n_dims not in (None, told["n_dims"]):
+        raise ValueError(f"model has {told['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
+    told |= {name: value for name, value in settings.items() if value is not None}
+    learner = HDSLearner(**told, random_seed=random_seed)
     learner.run(f, batch_size=batch_size)
     result = HDSResult(learner)
     if result.doubt:
@@ -276,7 +220,7 @@ def hds(
     return result
 
 
-def _scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> dict[str, Any]:
+def _scales_of_model(model: GPModel | Fit) -> dict[str, Any]:
     """Keywords of :func:`hds`, in the user's units: the scales at the highest mode or particle of a fit, and n_dims.
 
     The signal variance is the mean prior variance over the data. A model is fitted first, without warnings.
@@ -286,14 +230,9 @@ def _scales_of_model(model: GPModel | Fit, bandwidth: Any = None) -> dict[str, A
     with ignoring(DoubtfulFitWarning):
         fit = fit_laplace(model, random_seed=0, progressbar=False) if isinstance(model, GPModel) else model
     n_dims, point = fit.X.shape[1], fit.constrained_center
-    if bandwidth is None:
-        lengthscale = next((np.asarray(point[name], float) for name in _LENGTHSCALES if name in point), None)
-        if lengthscale is None:
-            raise ValueError(
-                f"the model has no variable {' or '.join(_LENGTHSCALES)}, but {', '.join(sorted(point))}: pass "
-                "bandwidth=, which is √2 times the lengthscale of the squared exponential kernel"
-            )
-        bandwidth = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
     moments = fit.posterior.moments(fit.posterior.state(fit.center), fit.X)
     signal, noise = float(moments.prior_variance.mean()), float(moments.noise_variance.mean())
-    return {"n_dims": n_dims, "bandwidth": bandwidth, "signal_variance": signal, "noise_variance": noise}
+    scales = {"n_dims": n_dims, "signal_variance": signal, "noise_variance": noise}
+    for lengthscale in [np.asarray(point[name], float) for name in _LENGTHSCALES if name in point][:1]:
+        scales["bandwidth"] = np.sqrt(2) * (lengthscale if lengthscale.shape == (n_dims,) else lengthscale.min())
+    return scales

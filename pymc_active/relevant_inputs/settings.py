@@ -34,11 +34,6 @@ class Settings:
     low: np.ndarray
     high: np.ndarray
 
-    @property
-    def scales(self) -> tuple[float, float, float]:
-        """Bandwidth, signal and noise variance."""
-        return self.bandwidth, self.signal_variance, self.noise_variance
-
     def scale(self, unit: np.ndarray) -> np.ndarray:
         """From the unit box to the user's."""
         return self.low + (self.high - self.low) * unit

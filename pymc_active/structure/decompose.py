@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,16 @@ Term = tuple[Node, ...]
 _N_GRID = 1000
 # A number whose sd is a larger part of it is given by its interval (guess).
 _WIDE = 0.3
-_SMOOTH = {"RQ": "a function that varies on many scales around {}", "MAT12": "a rough function with lengthscale {}"}
-_SMOOTH_ELSE = "a smooth function with lengthscale {}"
-_POLYNOMIALS = {1: "a linear function", 2: "a quadratic polynomial", 3: "a cubic polynomial"}
+# The phrase for a base kernel, and the parameters whose sizes it names.
+_PHRASES = {
+    "PER": ("a periodic function{of} with period {size}", "log_period"),
+    "RQ": ("a function{of} that varies on many scales around {size}", "log_lengthscale"),
+    "MAT12": ("a rough function{of} with lengthscale {size}", "log_lengthscale"),
+    "LIN": ("a linear function{of}", ""),
+    "STEP": ("a step{of} at {size}", "location"),
+    "C": ("a constant", ""),
+}
+_SMOOTH = "a smooth function{of} with lengthscale {size}", "log_lengthscale"
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,20 +72,11 @@ class Decomposition(Summarized):
         return [str(text) for text in self.components.description.to_numpy()]
 
     def _summary(self) -> Summary:
-        names, known = self.components.component.to_numpy(), self.components.attrs
-        remarks = [
-            f"{i}. {name}: {text}" for i, (name, text) in enumerate(zip(names, self.descriptions, strict=True), 1)
-        ]
-        level = self.components.mean_function
-        span = " to ".join(dict.fromkeys(f"{float(end):.4g}" for end in (level.min(), level.max())))
-        remarks.append(f"Added to these: the mean function and the components' averages over the data, {span}.")
+        named = zip(self.components.component.to_numpy(), self.descriptions, strict=True)
+        remarks = [f"{i}. {name}: {text}" for i, (name, text) in enumerate(named, 1)]
         remarks.append(f"Noise: sd {self.noise}; {percent(self.residual_share)} of the variance is left to it.")
-        if known["is_log"]:
+        if self.components.attrs["y_unit"] == "log y":
             remarks.insert(0, "Of the logarithm of y: where its components add up, those of y multiply.")
-        if "probability" in known:
-            alone = known.get("probability_of_noise")
-            noise = "" if alone is None else f", and noise alone (C) {percent(alone)}"
-            remarks.append(f"The search gives this kernel {percent(known['probability'])} of the probability{noise}.")
         return Summary(f"Decomposition of {self.fit.gpm.description}", remarks=remarks)
 
 
@@ -95,17 +93,18 @@ def decompose(
     The kernel is multiplied out into a sum of products, :math:`k = \sum_c k_c`. Given the data and the hyperparameters,
     component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance :math:`k_c(x, x) - k_c(x, X) G^{-1} k_c(X, x)`
     with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`; means and variances are exact moments of the mixture over draws from
-    the posterior, and numbers in words their medians and 89 % intervals. The average of each component over the data is
-    added to the mean function: the data determine the shape of a component far better than its level. Its share is
-    cov(its mean at the data, y) / var(y). Shares and that of the residual add up to one, unless the mean function
-    varies; that of a component that works against the others is negative. The largest share comes first. Where two
-    products are of the same kind, such as ``RQ + RQ``, the first is in each draw the one that varies more slowly.
+    the posterior, and numbers in words their medians and 89 % intervals. Each base kernel has one phrase; those of a
+    product are joined by "times". The average of each component over the data is added to the mean function: the data
+    determine the shape of a component far better than its level. Its share is cov(its mean at the data, y) / var(y).
+    Shares and that of the residual add up to one, unless the mean function varies; that of a component that works
+    against the others is negative. The largest share comes first. Where two products are of the same kind, such as
+    ``RQ + RQ``, the first is in each draw the one that varies more slowly.
 
     Parameters
     ----------
     fit : Fit or StructureSearch
         Of :func:`composite_gp` or :func:`ard_gp`; of a search its best fit (of the logarithm of y, if that is more
-        probable; ``y_unit`` is then ``"log y"``), told with the probability of this kernel and of noise alone.
+        probable; ``y_unit`` is then ``"log y"``).
     X_new : array_like, shape (m, D), optional
         Default: with one input, a grid that reaches a tenth beyond the data; with several, the data themselves.
     unit, y_unit : str or dict, optional
@@ -134,12 +133,9 @@ def decompose(
     >>> sorted(pma.decompose(fit).components.component.to_numpy().tolist())
     ['LIN', 'PER']
     """
-    known: dict[str, Any] = {"is_log": 0}
     if isinstance(fit, StructureSearch):
-        fit = fit.logarithm or fit
-        known["is_log"], probability, fit = int(fit.is_of_logarithm), fit.table.probability.to_series(), fit.best
-        for what, name in (("probability_of_noise", "C"), ("probability", str(fit.gpm.expression))):
-            known |= {what: float(probability[name])} if name in probability else {}
+        search = fit.logarithm or fit
+        fit, y_unit = search.best, "log y" if search.is_of_logarithm else y_unit
     check_one_fit(fit, "decompose")
     check_is_normal(fit.gpm, "a function is decomposed")
     posterior = fit.posterior
@@ -149,24 +145,28 @@ def decompose(
             "ard_gp with normal priors, and without a mean function of your own or compile_kwargs"
         )
     points = _default_points(fit.X) if X_new is None else read_inputs(X_new, "X_new", inputs=fit.gpm.inputs)
-    units, y_unit = _units(unit, fit.gpm.inputs), "log y" if known["is_log"] else y_unit
+    units = _units(unit, fit.gpm.inputs)
     ensemble = fit.ensemble_by("draws", draws, 0)
     full = np.hstack([ensemble.thetas, np.broadcast_to(posterior.constants, (len(ensemble), len(posterior.constants)))])
     terms = additive_terms(posterior.kernel)
-    order = _slowest_first(terms, full)
-    means, variances, at_data = _moments(posterior, [reduce(Multiply, term) for term in terms], order, full, points)
+    own = _slowest_first(terms, full)
+    means, variances, at_data = _moments(
+        posterior.of_each, [reduce(Multiply, term) for term in terms], own, full, points
+    )
     weights = ensemble.weights
     mean = np.einsum("s,scm->cm", weights, means)
     variance = np.einsum("s,scm->cm", weights, variances + means**2) - mean**2
     mean_at_data = np.einsum("s,scn->cn", weights, at_data)
     whole, fitted = predict(ensemble, points), predict(ensemble, fit.X).f_mean.to_numpy()
     shares = [_share(values, fit.y) for values in mean_at_data]
-    words = _Words(posterior, fit.gpm.inputs, units, full, weights)
-
-    def described(c: int) -> str:
-        text = words.phrase([[terms[k][i] for k in order[:, c]] for i in range(len(terms[c]))], mean_at_data[c], fit.X)
-        return f"{text[0].upper()}{text[1:]} ({percent(shares[c])} of the variance)"
-
+    names, parts = [label if isinstance(label, str) else f"input {label}" for label in fit.gpm.inputs], posterior.x_map
+    maps = (np.broadcast_to(part, len(names)) for part in (parts.shift, parts.scale))  # type: ignore[attr-defined]
+    inputs = list(zip(names, *maps, units, strict=True))
+    phrases = [", times ".join(_phrase(leaf, own[c], weights, inputs) for leaf in term) for c, term in enumerate(terms)]
+    words = [
+        f"{text[0].upper()}{text[1:]} ({percent(share)} of the variance)"
+        for text, share in zip(phrases, shares, strict=True)
+    ]
     components = xr.Dataset(
         {
             "mean": (("component", "point"), mean),
@@ -177,20 +177,20 @@ def decompose(
             "mean_at_data": (("component", "obs"), mean_at_data),
             "residual": ("obs", fit.y - fitted),
             "share": ("component", shares),
-            "description": ("component", [described(c) for c in range(len(terms))]),
+            "description": ("component", words),
             "acts_on": (
                 ("component", "input"),
                 [np.isin(np.arange(fit.X.shape[1]), np.concatenate([leaf.columns for leaf in term])) for term in terms],
             ),
         },
         coords={
-            "component": _names(posterior.kernel, terms, fit.X.shape[1]),
+            "component": _names(terms, fit.X.shape[1]),
             "input": fit.gpm.inputs,
             "point": point_labels(X_new) if X_new is not None else np.arange(len(points)),
         },
-        attrs={"input_units": units, "y_unit": y_unit} | known,
+        attrs={"input_units": units, "y_unit": y_unit},
     ).isel(component=np.argsort(-np.array(shares), kind="stable"))
-    noise = words.number(np.exp(full[:, posterior.log_noise]) * float(posterior.y_map.scale), y_unit)
+    noise = _number(np.exp(full[:, posterior.log_noise]) * float(posterior.y_map.scale), weights, y_unit)
     return Decomposition(fit, points, components, noise, _share(fit.y - fitted, fit.y))
 
 
@@ -205,157 +205,95 @@ def additive_terms(kernel: Node) -> list[Term]:
 
 
 def _slowest_first(terms: Sequence[Term], full: np.ndarray) -> np.ndarray:
-    """Which term each component is in each draw (S, C): of terms of one kind, the slowest is the first."""
+    """The draws (C, S, P) as each term has them: in each, of terms of one kind the slowest is the first."""
+    own = np.tile(full, (len(terms), 1, 1))
+    roles = [[pair for leaf in term for pair in leaf.roles.items()] for term in terms]
     kinds = [tuple(leaf.structure for leaf in term) for term in terms]
-    order = np.tile(np.arange(len(terms)), (len(full), 1))
-    for _, alike in groupby(sorted(range(len(terms)), key=lambda c: (kinds[c], c)), key=lambda c: kinds[c]):
-        group = np.array(list(alike))
-        lengths = [
-            [i for leaf in terms[c] for role, i in leaf.roles.items() if role != "log_outputscale"] for c in group
-        ]
-        slow = np.stack([full[:, some].sum(1) for some in lengths], axis=1)
-        order[:, group] = group[np.argsort(-slow, axis=1, kind="stable")]
-    return order
+    for kind in set(kinds):
+        alike = [c for c in range(len(terms)) if kinds[c] == kind]
+        drawn = np.stack([full[:, [i for _, i in roles[c]]] for c in alike])
+        is_length = [role != "log_outputscale" for role, _ in roles[alike[0]]]
+        order = np.argsort(-drawn[..., is_length].sum(2), axis=0, kind="stable")
+        for c, of_each in zip(alike, order, strict=True):
+            own[c][:, [i for _, i in roles[c]]] = drawn[of_each, np.arange(len(full))]
+    return own
 
 
 def _moments(
-    posterior: KernelPosterior, kernels: Sequence[Node], order: np.ndarray, full: np.ndarray, points: np.ndarray
+    posterior: KernelPosterior, kernels: Sequence[Node], own: np.ndarray, full: np.ndarray, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means and variances of f_c(x) less its average over the data (S, C, m), and its means at the data (S, C, n)."""
     X, Z, scale = posterior.X, posterior.x_map(points), float(posterior.y_map.scale)
-    # Rows may stand for several measurements.
-    share = np.broadcast_to(posterior.counts, len(X)) / np.sum(np.broadcast_to(posterior.counts, len(X)))
-    number = {x.tobytes(): i for i, x in enumerate(X + 0.0)}
-    of_each = [number[x.tobytes()] for x in posterior.of_each.X + 0.0]
-    means, variances = np.empty((2, *order.shape, len(Z)))
-    at_data = np.empty((*order.shape, len(of_each)))
+    means, variances = np.empty((2, len(full), len(kernels), len(Z)))
+    at_data = np.empty((len(full), len(kernels), len(X)))
     with one_blas_thread():
         for s, theta in enumerate(full):
             factor = posterior.light_state(theta[: posterior.n_parameters]).factor
-            for c, k in enumerate(order[s]):
-                among, across = kernels[k].at(theta, X, X).K, kernels[k].at(theta, X, Z).K
-                average = among @ share
+            for c, (kernel, here) in enumerate(zip(kernels, own[:, s], strict=True)):
+                among, across = kernel.at(here, X, X).K, kernel.at(here, X, Z).K
+                average = among.mean(1)
                 centred = across - average[:, None]
                 means[s, c] = factor.alpha @ centred
-                at_data[s, c] = (factor.alpha @ (among - average[:, None]))[of_each]
-                prior = kernels[k].diagonal(theta, Z)[0] - 2 * share @ across + share @ average
+                at_data[s, c] = factor.alpha @ (among - average[:, None])
+                prior = kernel.diagonal(here, Z)[0] - 2 * across.mean(0) + average.mean()
                 variances[s, c] = prior - np.square(factor.half_solve(centred)).sum(0)
     return scale * means, scale**2 * variances, scale * at_data
 
 
-class _Words:
-    """Phrases for products of base kernels, with numbers from draws ``full`` (S, P) in the user's units."""
+def _phrase(leaf: Node, drawn: np.ndarray, weights: np.ndarray, inputs: Sequence[tuple]) -> str:
+    """What a base kernel is, with parameters from draws (S, P); of each input its name, shift, scale and unit."""
+    text, role = _PHRASES.get(leaf.structure[0].removesuffix("0"), _SMOOTH)
+    positions, sizes = [i for name, i in leaf.roles.items() if role and name.startswith(role)], []
+    for k, i in enumerate(positions):
+        # What several inputs share is on the scaled inputs.
+        is_own = len(positions) == len(leaf.columns)
+        _, shift, scale, unit = inputs[leaf.columns[k]] if is_own else ("", 0.0, 1.0, "")
+        values = shift + scale * drawn[:, i] if role == "location" else scale * np.exp(drawn[:, i])
+        sizes.append(_number(values, weights, unit))
+    of = f" of {' and '.join(inputs[c][0] for c in leaf.columns)}" if len(inputs) > 1 else ""
+    return text.format(of=of, size=" and ".join(sizes))
 
-    def __init__(self, posterior: KernelPosterior, inputs: Sequence, units: Sequence[str], full: np.ndarray, weights):
-        self.full, self.weights, self.units = full, weights, units
-        parts: Any = posterior.x_map
-        self.scale, self.shift = (np.broadcast_to(part, len(inputs)) for part in (parts.scale, parts.shift))
-        self.names = [label if isinstance(label, str) else f"input {label}" for label in inputs]
 
-    def phrase(self, factors: Sequence[Sequence[Node]], at_data: np.ndarray, X: np.ndarray) -> str:
-        """What a product is, from each of its factors in every draw and its mean at the data."""
-        kinds: dict[str, list[Sequence[Node]]] = {"PER": [], "LIN": [], "STEP": [], "C": [], "smooth": []}
-        for one in factors:
-            kinds.get(one[0].structure[0].removesuffix("0"), kinds["smooth"]).append(one)
-        periods, lines, steps, smooth = (kinds[kind] for kind in ("PER", "LIN", "STEP", "smooth"))
-        if periods:
-            text = f"a periodic function{self._of(periods)} with period {self._sizes(periods, 'log_period')}"
-            changes = f", whose shape changes over {self._sizes(smooth, 'log_lengthscale')}{self._of(smooth)}"
-            text += changes if smooth else ""
-        elif smooth:
-            what = _SMOOTH.get(smooth[0][0].structure[0], _SMOOTH_ELSE)
-            text = what.format(self._sizes(smooth, "log_lengthscale")) + self._of(smooth)
-        elif lines:
-            text = _POLYNOMIALS.get(len(lines), f"a polynomial of degree {len(lines)}") + self._of(lines)
-        else:
-            text = f"a step{self._of(steps)}" if steps else "a constant"
-        columns = {int(column) for one in factors for column in one[0].columns}
-        if not periods and not smooth and len(lines) <= 1 and len(columns) == 1:
-            text += " that rises" if np.cov(X[:, columns.pop()], at_data)[0, 1] > 0 else " that falls"
-        if lines and (periods or smooth):
-            text += f", times {_POLYNOMIALS.get(len(lines), 'a polynomial')}{self._of(lines)}"
-        if steps:
-            places = " and ".join(map(self._place, steps))
-            text += f"{' at' if text.startswith('a step') else ', which begins at'} {places}"
-        return text
-
-    def number(self, values: np.ndarray, unit: str = "") -> str:
-        """Median and spread of positive numbers (S,)."""
-        low, median, high = np.quantile(values, QUANTILES, weights=self.weights, method="inverted_cdf")
-        sd = (high - low) / (2 * Z89)
-        interval = f"{two_digits(median)} ({two_digits(low)} to {two_digits(high)})"
-        return (plus_minus(median, sd) if sd <= _WIDE * median else interval) + (f" {unit}" if unit else "")
-
-    def _sizes(self, factors: Sequence[Sequence[Node]], role: str) -> str:
-        """Lengthscales or periods in the user's units, or where several inputs share one, on the scaled inputs."""
-        found = []
-        for one in factors:
-            positions = [k for k, name in enumerate(one[0].roles) if name.startswith(role)]
-            columns = one[0].columns if len(positions) == len(one[0].columns) else [None] * len(positions)
-            for column, position in zip(columns, positions, strict=True):
-                scale, unit = (1.0, "") if column is None else (self.scale[column], self.units[column])
-                found.append(self.number(scale * np.exp(self._values(one, position)), unit))
-        return " and ".join(found)
-
-    def _place(self, step: Sequence[Node]) -> str:
-        column = int(step[0].columns[0])
-        values = self.shift[column] + self.scale[column] * self._values(step, list(step[0].roles).index("location"))
-        mean, unit = float(self.weights @ values), f" {self.units[column]}" if self.units[column] else ""
-        return plus_minus(mean, float(np.sqrt(self.weights @ (values - mean) ** 2))) + unit
-
-    def _values(self, factor: Sequence[Node], position: int) -> np.ndarray:
-        """A parameter of a factor, which is another one in each draw."""
-        return self.full[np.arange(len(self.full)), [list(one.roles.values())[position] for one in factor]]
-
-    def _of(self, factors: Sequence[Sequence[Node]]) -> str:
-        columns = dict.fromkeys(int(column) for one in factors for column in one[0].columns)
-        return "" if len(self.names) == 1 or not columns else f" of {' and '.join(self.names[c] for c in columns)}"
+def _number(values: np.ndarray, weights: np.ndarray, unit: str) -> str:
+    """Median and spread of numbers (S,)."""
+    low, median, high = np.quantile(values, QUANTILES, weights=weights, method="inverted_cdf")
+    sd = (high - low) / (2 * Z89)
+    interval = f"{two_digits(median)} ({two_digits(low)} to {two_digits(high)})"
+    return (plus_minus(median, sd) if sd <= _WIDE * abs(median) else interval) + (f" {unit}" if unit else "")
 
 
 def percent(share: float) -> str:
-    """A share of the variance, or a probability; a share is undefined where y does not vary."""
-    if np.isnan(share):
-        return "an undefined part"
-    if abs(share) < 1e-3:
-        return "less than 0.1 %"
-    return f"{100 * share:.0f} %" if abs(share) >= 0.095 else f"{100 * share:.2g} %"
+    """A share of the variance, which is undefined where y does not vary."""
+    return "an undefined part" if np.isnan(share) else f"{two_digits(100 * share)} %"
 
 
-def _names(kernel: Node, terms: Sequence[Term], n_inputs: int) -> list[str]:
-    """Products of base kernels by name; repeated base kernels are numbered like their parameters."""
-    leaves = kernel.leaves
-    names = dict(zip(map(id, leaves), numbered([leaf.structure[0] for leaf in leaves]), strict=True))
+def _names(terms: Sequence[Term], n_inputs: int) -> list[str]:
+    """Products of base kernels by name; those of one name are numbered."""
 
     def name(leaf: Node) -> str:
-        is_one_of_several = n_inputs > 1 and len(leaf.columns) == 1
-        return f"{names[id(leaf)]}[{leaf.columns[0]}]" if is_one_of_several else names[id(leaf)]
+        return leaf.structure[0] + (f"[{leaf.columns[0]}]" if n_inputs > 1 and len(leaf.columns) == 1 else "")
 
-    return [" * ".join(sorted(map(name, term))) for term in terms]
+    return numbered([" * ".join(sorted(map(name, term))) for term in terms])
 
 
 def _share(part: np.ndarray, y: np.ndarray) -> float:
     """cov(part, y) / var(y); NaN where y does not vary."""
-    deviation = y - y.mean()
-    variance = float(np.mean(deviation**2))
-    return float(np.mean((part - part.mean()) * deviation)) / variance if variance > 0 else np.nan
+    return float(np.mean((part - part.mean()) * (y - y.mean())) / y.var()) if np.ptp(y) > 0 else np.nan
 
 
 def _default_points(X: np.ndarray) -> np.ndarray:
     if X.shape[1] > 1:
         return X
-    low, high = X.min(), X.max()
-    margin = 0.1 * (high - low) or 1.0
-    return np.linspace(low - margin, high + margin, _N_GRID)[:, None]
+    margin = 0.1 * np.ptp(X) or 1.0
+    return np.linspace(X.min() - margin, X.max() + margin, _N_GRID)[:, None]
 
 
 def _units(unit: str | Mapping[Any, str], inputs: list) -> list[str]:
-    if isinstance(unit, str):
-        if unit and len(inputs) > 1:
-            example = f"{{{inputs[0]!r}: {unit!r}}}"
-            raise ValueError(
-                f"with {len(inputs)} inputs, pass unit as a dict by input, such as {example}; got {unit!r}"
-            )
-        return [unit] * len(inputs)
-    if not isinstance(unit, Mapping) or not set(unit) <= set(inputs):
-        raise ValueError(f"unit must be text, or a dict with inputs among {', '.join(map(str, inputs))}; got {unit!r}")
-    return [unit.get(label, "") for label in inputs]
+    """That of each input."""
+    units = {inputs[0]: unit} if isinstance(unit, str) and (not unit or len(inputs) == 1) else unit
+    if not isinstance(units, Mapping) or not set(units) <= set(inputs):
+        raise ValueError(
+            f"unit must be text, or of several inputs a dict by input, such as {{{inputs[0]!r}: 'years'}}, with inputs "
+            f"among {', '.join(map(str, inputs))}; got {unit!r}"
+        )
+    return [units.get(label, "") for label in inputs]

@@ -10,7 +10,6 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import xarray as xr
 
@@ -34,7 +33,6 @@ from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import (
     Bounds,
     input_labels,
-    read_bounds,
     read_inputs,
     read_outputs,
 )
@@ -55,8 +53,6 @@ _RATIO, _LEVELS, _SHORT, _LARGE_GAIN = 1.5, 3, 300, 5.0
 _QUICK = {"n_restarts": 2, "population": 0}
 # With fewer points priors decide whether changes multiply.
 _FEWEST = 10
-# Share of the bounds that the data fill, below which bounds must be a mistake.
-_SLIVER = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,25 +115,8 @@ class StructureSearch(Summarized):
                 **self.evidence,
             )
 
-    def _best_label(self, levels: int | None = None) -> str:
-        table = self.table if levels is None else self.table.isel(model=self.table.level.to_numpy() <= levels)
-        return str(table.model.to_numpy()[ranking(table)[0]])
-
-    @property
-    def history(self) -> pd.DataFrame:
-        """By level: the number of models fitted, the best so far, its evidence and BIC, and the gain by this level.
-
-        The gain in evidence is after the cost of more base kernels.
-        """
-        rows = []
-        for level in range(1, int(self.table.level.max()) + 1):
-            best = self._best_label(level)
-            row = self.table.sel(model=best)
-            n_models = int((self.table.level == level).sum())
-            rows.append((level, n_models, best, float(row.log_evidence), float(row.bic), float(scores_of(row))))
-        columns = ["level", "n_models", "best", "log_evidence", "bic", "gain"]
-        frame = pd.DataFrame(rows, columns=columns).set_index("level")
-        return frame.assign(gain=frame.gain.diff())
+    def _best_label(self) -> str:
+        return str(self.table.model.to_numpy()[ranking(self.table)[0]])
 
     def _summary(self) -> Summary:
         if self.logarithm is not None:
@@ -213,8 +192,8 @@ def compositional_kernel_search(
         ten nats of it are doubtful, as of data without noise; or if the search was interrupted; then everything fitted
         before is returned.
     DataWarning
-        If the data cannot show the known ``period``, or fill less than 2 % of ``bounds``; or if the search goes on with
-        the logarithm of positive y, since that is more probable by over five nats after three levels of both (with more
+        If the data cannot show the known ``period``, or do not suit the ``bounds``; or if the search goes on with the
+        logarithm of positive y, since that is more probable by over five nats after three levels of both (with more
         than 300 points, by RQ alone), as where changes multiply. Not with fewer than ten points, or with a budget. To
         keep to y, pass ``y - y.mean()``.
 
@@ -271,8 +250,6 @@ def compositional_kernel_search(
         raise ValueError(f"a search takes one known period for an input; got {period!r}: leave out the longer ones")
     # Periods, bounds, data and priors that do not suit each other.
     warn_of_data(composite_gp(X, y, reduce(add, base), **models))  # type: ignore[arg-type]
-    if bounds is not None:
-        _warn_of_a_sliver(values, *read_bounds(bounds, n_inputs, input_labels(X, n_inputs)))
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
     seed = int(rng.integers(2**31))
@@ -341,18 +318,6 @@ def compositional_kernel_search(
 def _may_multiply(y: np.ndarray) -> bool:
     """Whether the logarithm of y differs enough from a line."""
     return bool(y.min() > 0 and y.max() > _RATIO * y.min())
-
-
-def _warn_of_a_sliver(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    """Warn if the data fill so little of the box that the priors take all that they show for a straight line."""
-    share = np.ptp(X, axis=0) / (high - low)
-    if len(X) > 1 and (share < _SLIVER).any():
-        k = int(np.argmin(share))
-        warn_user(
-            f"the data fill {share[k]:.2%} of the bounds, {low[k]:g} to {high[k]:g}, and the priors expect changes on "
-            "the scale of the bounds: give bounds near the data, or leave them out",
-            DataWarning,
-        )
 
 
 def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.linalg import subspace_angles as angles_between
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
@@ -284,15 +285,5 @@ def _orthonormal_rows(R: np.ndarray) -> np.ndarray:
 
 
 def principal_angles(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Principal angles in degrees between orthonormal rows (S, d, D) and (d', D), largest first.
-
-    Rounding spoils small angles from cosines and large angles from sines, so each is used where it is accurate
-    (Knyazev & Argentati 2002, as in SciPy).
-    """
-    overlap = rows @ basis.T
-    cosine = np.linalg.svd(overlap, compute_uv=False)[:, ::-1]
-    is_smaller = len(basis) <= rows.shape[1]
-    rest = basis - overlap.swapaxes(-1, -2) @ rows if is_smaller else rows - overlap @ basis
-    sine = np.linalg.svd(rest, compute_uv=False)
-    near = np.square(cosine) >= 0.5
-    return np.rad2deg(np.where(near, np.arcsin(np.clip(sine, 0, 1)), np.arccos(np.clip(cosine, 0, 1))))
+    """Principal angles in degrees between the spans of rows (S, d, D) and of (d', D), largest first."""
+    return np.rad2deg([angles_between(one.T, basis.T) for one in rows])
