@@ -245,7 +245,7 @@ def relevant_inputs():
         answers[f"{test}/active"] = np.array(found.active, float)
         answers[f"{test}/n"] = [float(found.n_evaluations)]
         answers[f"{test}/y"] = found.to_model().y
-    told = pma.active.coordinate_wise(f, 20, n_pairs=10, n_active=2, bandwidth=0.5, random_seed=13)
+    told = pma.active.coordinate_wise(f, 20, n_pairs=10, bandwidth=0.5, noise_variance=1e-4, random_seed=13)
     answers["coordinate_wise"] = np.array(told.active, float)
     return answers
 

@@ -59,7 +59,7 @@ BUDGETS = {
     "criteria": 3540,
     "checking": 960,
     "learner": 4040,
-    "relevant_inputs": 1420,
+    "relevant_inputs": 1440,
     "plots": 1540,
     "datasets": 60,
     "active": 60,

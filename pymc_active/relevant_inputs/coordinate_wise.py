@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 from pymc_active.relevant_inputs.evaluations import evaluate, of_rows
 from pymc_active.relevant_inputs.node_tests import FDT
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
-from pymc_active.support.options import count
+from pymc_active.support.options import count, positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,9 @@ def coordinate_wise(
     n_dims: int,
     *,
     n_pairs: int,
-    n_active: int,
+    n_active: int | None = None,
+    noise_variance: float | None = None,
+    alpha: float = 0.01,
     bandwidth: Any = None,
     bounds: Any = None,
     vectorized: bool = True,
@@ -43,8 +46,11 @@ def coordinate_wise(
     ----------
     n_pairs : int
         Pairs along each input: f is called D times with 2 ``n_pairs`` points, (2 ``n_pairs``, D).
-    n_active : int
-        Take this number of inputs, those with the largest mean squared differences, their scores.
+    n_active : int, optional
+        Take this number of inputs, those with the largest mean squared differences, their scores, as the paper does.
+    noise_variance, alpha : float, optional
+        Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
+        those of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
         Pairs are those of ``"fdt"``, three bandwidths apart; by default both ends are random.
     f, n_dims, bounds, vectorized, random_seed
@@ -53,7 +59,8 @@ def coordinate_wise(
     Raises
     ------
     ValueError
-        If f returns the wrong number of values, or NaN; for numbers below one, or more active inputs than there are.
+        If f returns the wrong number of values, or NaN; for numbers below one, or more active inputs than there are;
+        unless one of n_active, noise_variance is given.
 
     Examples
     --------
@@ -63,7 +70,13 @@ def coordinate_wise(
     """
     count("n_dims", n_dims)
     count("n_pairs", n_pairs)
-    count("n_active", n_active, n_dims)
+    if (n_active is None) == (noise_variance is None):
+        raise ValueError("pass either n_active, the number of inputs to take, or noise_variance, to test them")
+    if n_active is not None:
+        count("n_active", n_active, n_dims)
+    noise = None if noise_variance is None else positive("noise_variance", noise_variance)
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha, the probability of an error, must be between 0 and 1; got {alpha!r}")
     f = of_rows(f, vectorized)
     low, high = read_box(bounds, n_dims)
     rng = np.random.default_rng(random_seed)
@@ -81,5 +94,9 @@ def coordinate_wise(
         if np.isnan(y).any():
             raise ValueError(f"f must return {2 * n_pairs} finite numbers; got {y!r}")
         square[i] = np.square(y[::2] - y[1::2]).sum()
-    active = sorted(np.argsort(-square, kind="stable")[:n_active].tolist())
+    if noise is None:
+        active = sorted(np.argsort(-square, kind="stable")[:n_active].tolist())
+    else:
+        # Without an effect, the sum over 2σ² is χ² with n_pairs degrees of freedom.
+        active = np.flatnonzero(square > 2 * noise * chdtri(n_pairs, alpha / n_dims)).tolist()
     return Screening(active, square / n_pairs, 2 * n_dims * n_pairs)
