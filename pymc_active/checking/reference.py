@@ -16,11 +16,13 @@ from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import longer_run
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.full_space import FullSpace
+from pymc_active.predictions.mixtures import Mixture
 
-# What can be checked: one posterior, in any representation.
-type Subject = Fit | Ensemble
 # A longer run has so many times the default number of particles.
 _LONGER = 16
+# Chains agree below 1.01, with 400 effective draws (Vehtari et al. 2021); by older standards a trace up to 1.05, with a
+# quarter of these draws, is usable.
+_USABLE, _FEWEST_EFFECTIVE = 1.05, 100
 
 
 class Reference(NamedTuple):
@@ -37,25 +39,22 @@ class Reference(NamedTuple):
     source: Any = None
 
 
-def check_reference(fit: Subject, reference: Any) -> None:
+def check_reference(fit: Fit, reference: Any) -> None:
     """Raise a TypeError or ValueError for what cannot be the reference of a fit."""
     if reference is None:
         return
     if isinstance(reference, xr.DataTree):
         _check_trace(fit, reference)
         return
-    if not isinstance(reference, Fit | Ensemble):
+    if not isinstance(reference, Fit):
         raise TypeError(
-            "reference must be a DataTree of draws, as pma.sample returns it, a fit or an Ensemble; "
-            f"got {type(reference).__name__}"
+            f"reference must be a DataTree of draws, as pma.sample returns it, or a fit; got {type(reference).__name__}"
         )
     if not reference.data.equals(fit.data):
         raise ValueError("the reference is a fit to other data: fit both to the same")
-    if isinstance(reference, Ensemble) and (len(reference.parts) > 1 or reference.parts[0].local):
-        raise ValueError(f"an Ensemble as reference must hold draws of one model; got {reference!r}")
 
 
-def _check_trace(fit: Subject, trace: xr.DataTree) -> None:
+def _check_trace(fit: Fit, trace: xr.DataTree) -> None:
     if not np.isfinite(trace_thetas(fit.gpm, trace)).all():
         raise ValueError("the trace holds draws that are NaN or infinite: sample again")
     if "observed_data" not in trace.children or fit.gpm.name not in trace["observed_data"]:
@@ -70,7 +69,7 @@ def _check_trace(fit: Subject, trace: xr.DataTree) -> None:
 
 
 def make_reference(
-    fit: Subject, reference: Any, n_particles: int | None, seed: int | None, progressbar: bool = False
+    fit: Fit, reference: Any, n_particles: int | None, seed: int | None, progressbar: bool = False
 ) -> Reference:
     """What a checked ``reference`` stands for; without one, a longer run, which may take minutes."""
     if isinstance(reference, xr.DataTree):
@@ -82,19 +81,40 @@ def make_reference(
         # The seed of the fit would make the fit again.
         rng = np.random.default_rng(None if seed is None else (seed, _LONGER))
         reference = _longer_run(fit, n_particles, rng, progressbar)
-    if isinstance(reference, Ensemble):
-        return Reference(kind, reference, reference.evidence)
-    doubts = tuple(reference.diagnostics["warnings"])
-    return Reference(kind, reference.reference_draws(seed), reference.evidence, doubts, reference)
+    draws, doubts = reference.reference_draws(seed), tuple(reference.diagnostics["warnings"])
+    if kind == "run" and fit.gpm.shapes and len(draws) <= len(fit.ensemble):
+        # As where no more particles are affordable.
+        doubts += (f"it has no more draws than the fit, {len(fit.ensemble):,}, so both may miss the same",)
+    return Reference(kind, draws, reference.evidence, doubts, reference)
 
 
-def _longer_run(fit: Subject, n_particles: int | None, rng: np.random.Generator, progressbar: bool) -> Subject:
+def _longer_run(fit: Fit, n_particles: int | None, rng: np.random.Generator, progressbar: bool) -> Fit:
     if not fit.gpm.shapes:
         # Nothing to be averaged over: the fit is exact.
         return fit
     n = _LONGER * fit.gpm.n_particles(len(fit.y)) if n_particles is None else n_particles
     with nullcontext() if fit.gpm.data.equals(fit.data) else holding(fit.gpm, fit.data):
         return longer_run(fit.gpm, n, rng, progressbar)
+
+
+def doubt_of_chains(trace: xr.DataTree, p: Mixture) -> str:
+    """That the chains of a trace disagree in what they predict, in words, if so; ``p`` are predictions of its draws.
+
+    Chains may differ in parameters by a symmetry of the model.
+    """
+    # Loading ArviZ takes as long as the rest of the package.
+    from arviz_base import dict_to_dataset
+    from arviz_stats import ess, rhat
+
+    shape = (trace["posterior"].sizes["chain"], trace["posterior"].sizes["draw"], -1)
+    moments = {"f_mean": p.means.reshape(shape), "y_variance": (p.variances + p.noises).reshape(shape)}
+    predicted = dict_to_dataset(moments)
+    r_hat = np.fmax.reduce([float(values.max()) for values in rhat(predicted).data_vars.values()])
+    size = np.fmin.reduce([float(values.min()) for values in ess(predicted).data_vars.values()])
+    # Of one chain R-hat is not known.
+    if r_hat > _USABLE or size < _FEWEST_EFFECTIVE:
+        return f"MCMC has NOT converged (R-hat {r_hat:.3f}, {size:,.0f} effective draws)"
+    return ""
 
 
 def picked(ensemble: Ensemble, n: int) -> Ensemble:
