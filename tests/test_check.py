@@ -4,7 +4,6 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,7 +13,7 @@ from scipy.stats import norm, spearmanr
 from traces import as_trace, mutual_information
 
 import pymc_active as pma
-from pymc_active.checking import reference as reference_module
+from pymc_active.checking import compare as compare_module
 from pymc_active.checking import report as report_module
 from pymc_active.checking.verdict import Differences, verdict
 from pymc_active.criteria.by_name import criterion_names
@@ -327,20 +326,6 @@ def test_variants_of_a_criterion_are_judged_by_their_own_truth(fit, trace):
         assert_allclose(row, expected, rtol=0.05)
 
 
-def test_bounds_may_name_the_inputs_in_any_order():
-    X = np.random.default_rng(0).uniform([0, 100], [1, 200], (12, 2))
-    frame, y = pd.DataFrame(X, columns=["a", "b"]), np.sin(4 * X[:, 0]) + X[:, 1] / 100
-    straight = {"a": (0, 1), "b": (100, 200)}
-    fit = pma.fit(pma.ard_gp(frame, y, bounds=straight), n_particles=64, random_seed=1, progressbar=False)
-    keywords = {"pool": frame, "criteria": ["max_value_entropy"], "random_seed": 1}
-    one, other = (
-        pma.check(fit, fit, bounds=dict(items), **keywords)["decision"].score
-        for items in (straight.items(), reversed(straight.items()))
-    )
-    assert_allclose(one, other)
-    assert one.max() > 0
-
-
 def test_regret_is_the_utility_of_our_pick(report):
     decision = report["decision"].to_dataset()
     for name in decision.criterion.to_numpy():
@@ -386,7 +371,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
     def fail(*args, **keywords):
         raise AssertionError("a longer run began")
 
-    monkeypatch.setattr(reference_module, "longer_run", fail)
+    monkeypatch.setattr(compare_module, "longer_run", fail)
     rough = pma.fit_laplace(pma.ard_gp(*data(), kernel="Matern12"), **QUICK)
     lacking = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("log_noise")})
     cases = [
@@ -397,13 +382,11 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         ({"X_new": NEW, "y_new": [1.0]}, "equally many points"),
         ({"pool": POOL, "criteria": ["bald", "nonsense"]}, "criteria must be among bald, .*got 'bald', 'nonsense'"),
         ({"pool": POOL, "criteria": []}, "criteria must be among"),
-        ({"pool": POOL, "criteria": ["pes"], "bounds": [(-4, 4)], "fit": rough}, "second derivative"),
+        ({"pool": POOL, "criteria": ["pes"], "fit": rough}, "second derivative"),
         ({"criteria": ["bald"]}, "pass pool= as well"),
-        ({"pool": POOL, "bounds": [(0, 1), (0, 1)]}, "bounds must have 1 pairs"),
         ({"n_particles": 3}, "n_particles must be a whole number from 32; got 3"),
         ({"reference": xr.DataTree()}, "no group 'posterior'"),
         ({"reference": lacking}, "it lacks log_noise"),
-        ({"reference": trace, "trace": trace}, "the same argument"),
     ]
     for keywords, message in cases:
         with pytest.raises(ValueError, match=message):

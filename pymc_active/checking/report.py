@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.compare import compare_decisions, compare_evidences, compare_predictions, read_criteria
-from pymc_active.checking.reference import check_reference, doubt_of_chains, make_reference, picked
+from pymc_active.checking.compare import compare, compare_decisions, make_reference, picked, read_criteria
 from pymc_active.checking.verdict import Differences, verdict
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import check_is_gp
 from pymc_active.particles.smc import check_arguments
-from pymc_active.predictions.mixtures import mixture
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
@@ -32,10 +30,8 @@ def check(
     y_new: Any = None,
     pool: Any = None,
     criteria: str | Sequence[Any] | None = None,
-    bounds: Any = None,
     minimize: bool = False,
     n_particles: int | None = None,
-    trace: Any = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> xr.DataTree:
@@ -62,12 +58,10 @@ def check(
     criteria : sequence of str or callable, optional
         Criteria whose decisions are checked, as :class:`pymc_active.Learner` takes them. Default: ``"bald"``,
         ``"integrated_variance"`` and ``"expected_improvement"``.
-    bounds, minimize : list of (low, high), optional, and bool
-        Box in which criteria such as ``"pes"`` look for the maximum (or minimum). Default: they look in the pool.
+    minimize : bool
+        Whether criteria such as ``"pes"`` look for the minimum over the pool, not the maximum.
     n_particles : int, optional
         Of the longer run. Default: 16 times the number that :func:`fit` takes, 4,096 for up to 300 points.
-    trace : xarray.DataTree, optional
-        Another name of ``reference``.
     random_seed : int or Generator, optional
         For the longer run, and for criteria that draw.
     progressbar : bool
@@ -105,10 +99,6 @@ def check(
     ----------
     .. [1] Garnett, Osborne & Hennig (2014), section 3 and Table 1. Vehtari et al. (2021) for R-hat.
     """
-    if trace is not None:
-        if reference is not None:
-            raise ValueError("reference and trace are the same argument: pass one")
-        reference = trace
     if isinstance(random_seed, np.random.Generator):
         random_seed = int(random_seed.integers(2**31))
     if not isinstance(fit, Fit):
@@ -118,33 +108,24 @@ def check(
     check_arguments(gpm, n_particles, "check")
     if pool is None and criteria is not None:
         raise ValueError("criteria choose between candidates: pass pool= as well")
-    candidates = None if pool is None else read_inputs(pool, "pool", inputs=gpm.inputs)
     if X_new is None:
         X_new = fit.X if pool is None else pool
     X, labels = read_inputs(X_new, "X_new", inputs=gpm.inputs), point_labels(X_new)
     observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
-    named = {}
-    if candidates is not None:
+    if pool is not None:
+        candidates = read_inputs(pool, "pool", inputs=gpm.inputs)
         if criteria is None:
             criteria = _DEFAULTS[: 3 if np.ptp(fit.y) > 0 else 2]
-        named = read_criteria(criteria, fit, candidates, bounds, minimize=minimize, random_seed=random_seed)
-    check_reference(fit, reference)
-    # A criterion that the model cannot have must not cost a longer run.
-    scorers = {name: criterion.prepare(fit) for name, criterion in named.items()}
+        # A criterion that the model cannot have must not cost a longer run.
+        named = read_criteria(criteria, fit, candidates, minimize=minimize, random_seed=random_seed)
 
-    truth = make_reference(fit, reference, n_particles, random_seed, progressbar)
-    predicted = mixture(truth.ensemble, X)
-    predictions = compare_predictions(fit, X, labels, predicted, observed)
-    evidence = compare_evidences(fit, truth)
-    tree = xr.DataTree.from_dict({"predictions": predictions, "evidence": evidence})
-    if candidates is not None:
-        judges = picked(truth.ensemble, _DRAWS)
-        tree["decision"] = xr.DataTree(compare_decisions(scorers, named, judges, candidates, point_labels(pool)))
-    doubts = list(truth.doubts)
-    if truth.kind == "trace" and (text := doubt_of_chains(truth.source, predicted)):
-        doubts.append(text)
-    if Differences.of(predictions, evidence).reference_misses_mass:
+    truth = make_reference(fit, reference, X, n_particles, random_seed, progressbar)
+    groups, doubts = compare(fit, truth, X, labels, observed), list(truth.doubts)
+    if Differences.of(groups).reference_misses_mass:
         doubts.append("its evidence is lower than the evidence of the fit, so it misses a part of the posterior")
+    if pool is not None:
+        groups["decision"] = compare_decisions(named, picked(truth.ensemble, _DRAWS), candidates, point_labels(pool))
+    tree = xr.DataTree.from_dict(groups)
     tree.attrs |= {
         "reference": truth.kind,
         "reference_by": truth.evidence.by,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +34,9 @@ class Differences(NamedTuple):
     evidence_error: float
 
     @classmethod
-    def of(cls, predictions: xr.Dataset, evidence: xr.Dataset) -> Differences:
-        """From two groups of :func:`pymc_active.check`."""
+    def of(cls, groups: Mapping[str, xr.Dataset] | xr.DataTree) -> Differences:
+        """From the groups of :func:`pymc_active.check`."""
+        predictions, evidence = groups["predictions"], groups["evidence"]
         own, true = evidence.log_evidence.to_numpy()
         error = float(np.hypot(*evidence.standard_error.to_numpy()))
         return cls(float((predictions.nll[0] - predictions.true_nll).mean()), float(own - true), error)
@@ -45,15 +47,14 @@ class Differences(NamedTuple):
 
         An error that is not known, as of Laplace's evidence, which can be too high by itself, says nothing: False.
         """
-        least = max(_CONTRADICTION * self.evidence_error, EVIDENCE_MATTERS)
-        return bool(np.isfinite(self.evidence_error) and self.evidence_difference > least)
+        return bool(self.evidence_difference > np.maximum(_CONTRADICTION * self.evidence_error, EVIDENCE_MATTERS))
 
 
 def verdict(tree: xr.DataTree) -> str:
     """Sentences about a fit, from the groups and attributes of :func:`pymc_active.check`."""
     if tree.attrs["reference_by"] == "exact":
         return "The model has no free parameters, so the fit is exact."
-    found = Differences.of(tree["predictions"].to_dataset(), tree["evidence"].to_dataset())
+    found = Differences.of(tree)
     doubts, lost = tree.attrs["doubts"], found.nll_loss
     compared = "as well as" if abs(lost) <= AS_GOOD else "better than" if lost < 0 else "worse than"
     amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g}"

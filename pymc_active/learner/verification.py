@@ -9,12 +9,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.compare import compare_evidences, compare_predictions
-from pymc_active.checking.reference import make_reference
+from pymc_active.checking.compare import compare, make_reference
 from pymc_active.checking.verdict import WORSE, Differences
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.particle_fit import ParticleFit
-from pymc_active.predictions.mixtures import mixture
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # "sometimes" verifies when there are this many times the points of the last verification.
@@ -114,9 +112,8 @@ class Verification:
 
 
 def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Verdict, Any]:
-    reference = make_reference(fit, None, _LONGER * fit.gpm.n_particles(len(fit.y)), seed, progressbar)
-    predictions = compare_predictions(fit, X, np.arange(len(X)), mixture(reference.ensemble, X), None)
-    found = Differences.of(predictions, compare_evidences(fit, reference))
+    reference = make_reference(fit, None, X, _LONGER * fit.gpm.n_particles(len(fit.y)), seed, progressbar)
+    found = Differences.of(compare(fit, reference, X, np.arange(len(X))))
     is_replaced = found.nll_loss > WORSE and not found.reference_misses_mass
     # A model without free parameters is its own reference.
     return Verdict(*found, is_replaced and reference.source is not fit), reference.source
