@@ -108,16 +108,16 @@ def check(
     check_arguments(gpm, n_particles, "check")
     if pool is None and criteria is not None:
         raise ValueError("criteria choose between candidates: pass pool= as well")
-    if X_new is None:
-        X_new = fit.X if pool is None else pool
-    X, labels = read_inputs(X_new, "X_new", inputs=gpm.inputs), point_labels(X_new)
-    observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
     if pool is not None:
         candidates = read_inputs(pool, "pool", inputs=gpm.inputs)
         if criteria is None:
             criteria = _DEFAULTS[: 3 if np.ptp(fit.y) > 0 else 2]
         # A criterion that the model cannot have must not cost a longer run.
         named = read_criteria(criteria, fit, candidates, minimize=minimize, random_seed=random_seed)
+    if X_new is None:
+        X_new = fit.X if pool is None else pool
+    X, labels = read_inputs(X_new, "X_new", inputs=gpm.inputs), point_labels(X_new)
+    observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
 
     truth = make_reference(fit, reference, X, n_particles, random_seed, progressbar)
     groups, doubts = compare(fit, truth, X, labels, observed), list(truth.doubts)
