@@ -372,7 +372,6 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         raise AssertionError("a longer run began")
 
     monkeypatch.setattr(compare_module, "longer_run", fail)
-    rough = pma.fit_laplace(pma.ard_gp(*data(), kernel="Matern12"), **QUICK)
     lacking = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("log_noise")})
     cases = [
         ({"pool": [[np.nan]]}, "pool must be finite"),
@@ -382,7 +381,6 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         ({"X_new": NEW, "y_new": [1.0]}, "equally many points"),
         ({"pool": POOL, "criteria": ["bald", "nonsense"]}, "criteria must be among bald, .*got 'bald', 'nonsense'"),
         ({"pool": POOL, "criteria": []}, "criteria must be among"),
-        ({"pool": POOL, "criteria": ["pes"], "fit": rough}, "second derivative"),
         ({"criteria": ["bald"]}, "pass pool= as well"),
         ({"n_particles": 3}, "n_particles must be a whole number from 32; got 3"),
         ({"reference": xr.DataTree()}, "no group 'posterior'"),
