@@ -43,25 +43,6 @@ def decision(names, ratios):
     )
 
 
-def several_models():
-    table = xr.Dataset(
-        {
-            "log_evidence": (("estimator", "model"), [[-7.0, -9.0], [-6.5, np.nan]]),
-            "standard_error": (("estimator", "model"), [[np.nan, np.nan], [0.1, np.nan]]),
-            "probability": (("estimator", "model"), [[0.88, 0.12], [0.95, 0.05]]),
-        },
-        coords={"estimator": ESTIMATORS, "model": ["SE", "LIN + PER"]},
-    )
-    return xr.DataTree.from_dict(
-        {
-            "fits/SE": one_model(decide=False),
-            "fits/LIN + PER": one_model(decide=False),
-            "models": table,
-            "decision": decision(["bams", "committee"], [0.8, 1.0]),
-        }
-    )
-
-
 def labels(ax):
     return [text.get_text() for text in ax.get_yticklabels()]
 
@@ -98,16 +79,6 @@ def test_decisions_and_the_verdict():
     figure, given = plt.subplots(3)
     assert (plots.plot_check(one_model(), axes=given) == given).all()
     assert figure.get_supxlabel() == ""
-
-
-def test_several_models_show_probabilities_and_evidences():
-    probability, evidence, picks = plots.plot_check(several_models())
-    assert labels(probability) == labels(evidence) == ["SE", "LIN + PER"]
-    assert [line.get_label() for line in probability.lines] == ESTIMATORS
-    assert_array_equal(probability.lines[1].get_xdata(), [0.95, 0.05])
-    assert evidence.containers[0].lines[0].get_xdata()[0] == -0.5
-    assert [text.get_text() for text in evidence.texts] == ["no evidence"]
-    assert labels(picks) == ["bams", "committee"]
 
 
 def test_no_panel_runs_into_another():

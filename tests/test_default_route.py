@@ -128,9 +128,6 @@ OF_FIT = {
     "joint_entropy_search": lambda c: active.joint_entropy_search(c.fit, c.pool, **OF_MAXIMUM),
     "thompson": lambda c: active.thompson(c.fit, c.pool, random_seed=0),
     "entropy_search": lambda c: active.entropy_search(c.fit, c.pool, random_seed=0),
-    "check": lambda c: pma.check(
-        c.fit, {label: f for label, f in c.fit.items()} if c.is_several else c.fit, pool=c.pool, **SMALL
-    ),
     "plot": lambda c: plots.plot(c.fit),
     "plot_map": lambda c: plots.plot_map(c.fit),
     "plot_predictions": lambda c: plots.plot_predictions(c.fit, input=0),
@@ -138,6 +135,7 @@ OF_FIT = {
 }
 OF_ONE_FIT = {
     "advise": lambda c: pma.advise(c.one),
+    "check": lambda c: pma.check(c.one, c.one, pool=c.pool, **SMALL),
     "informative_rows": lambda c: pma.informative_rows(c.one.gpm, 3, random_seed=0),
     "find_modes": lambda c: pma.find_modes(c.one).log_posterior,
     "relevance": lambda c: pma.relevance(c.one, random_seed=0),

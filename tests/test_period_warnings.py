@@ -1,11 +1,12 @@
 """A period that was told is compared with what the data have."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
-from pymc_active.checking.advice import contradicted_period
 
 X, BOX = 1990 + np.arange(48.0)[:, None] / 12, [(1990, 1994)]
 
@@ -20,6 +21,12 @@ def season(period, scale=1.0):
 def fitted(y, expression="LIN + PER", **keywords):
     gpm = pma.composite_gp(X, y, expression, **{"period": 1, "bounds": BOX, **keywords})
     return pma.fit_laplace(gpm, random_seed=1, progressbar=False)
+
+
+def contradicted_period(fit):
+    """The period that the data contradict, as advice has it, or None."""
+    said = [re.match(r"the data show another period than period=(\S+), or", text) for text in pma.advise(fit)]
+    return next((float(found[1]) for found in said if found), None)
 
 
 @pytest.mark.parametrize("months", [7, 13.5, 24])

@@ -160,7 +160,7 @@ def test_a_noise_that_cannot_be(priors, message):
 def test_a_prior_of_the_noise_in_units_of_y_is_warned_of():
     for prior in (np.log(30.0), pm.Normal.dist(np.log(30), 0.1)):
         gpm = pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": prior})
-        assert said(gpm, r"prior of log_noise is around log .* or the noise in units of y as")
+        assert said(gpm, r"prior of log_noise is around log 30, .* if you mean 30 in your units, write log 0\.")
     assert not advise_on(pma.ard_gp(X, Y, bounds=BOUNDS, priors={"log_noise": pm.Normal.dist(0.0, 1.0)}))
 
 
@@ -300,7 +300,7 @@ def test_corners_in_place_of_bounds_are_warned_of():
     """Of a map with large coordinates both corners are valid pairs (low, high)."""
     corners = [(432000, 5412000), (432300, 5412200)]
     y = np.sin(FIELD[:, 0])
-    advice = r"within \S+ of its bounds, .*: bounds are .* not two corners: write list"
+    advice = "all 12 points have input 0 from .*, its bounds from .* bounds as a pair .low, high. for each input"
     assert said(pma.ard_gp(FIELD, y, bounds=corners), advice)
     assert not advise_on(pma.ard_gp(FIELD, y, bounds=list(zip(*corners, strict=True))))
 
@@ -308,7 +308,10 @@ def test_corners_in_place_of_bounds_are_warned_of():
 def test_data_that_hardly_fill_their_bounds_are_warned_of():
     X = np.random.default_rng(0).uniform(size=(5, 2))
     bounds = [(0, 1), (0, 2000)]
-    assert said(pma.ard_gp(X, np.sin(X[:, 0]), bounds=bounds), "have input 1 from .* give both in the same unit")
+    assert said(
+        pma.ard_gp(X, np.sin(X[:, 0]), bounds=bounds),
+        "have input 1 from .*, its bounds from 0 to 2000: give both in the same units",
+    )
     X[:, 1] = 0.5  # The same value everywhere is a choice.
     assert not advise_on(pma.ard_gp(X, np.sin(X[:, 0]), bounds=bounds))
 
@@ -316,7 +319,7 @@ def test_data_that_hardly_fill_their_bounds_are_warned_of():
 def test_predictions_far_outside_the_bounds_are_warned_of():
     bounds = [(432000, 432300), (5412000, 5412200)]
     fit = pma.fit_laplace(pma.ard_gp(FIELD, np.sin(FIELD[:, 0]), bounds=bounds), random_seed=0, progressbar=False)
-    with pytest.warns(pma.DataWarning, match="12 of 12 rows of X_new have .* columns in the same order"):
+    with pytest.warns(pma.DataWarning, match="12 of 12 rows of X_new have .* inputs in the same order"):
         pma.predict(fit, FIELD[:, ::-1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
 from pymc_active.active import Learner
-from pymc_active.checking.verdict import misses_mass
+from pymc_active.checking import verdict
 from pymc_active.inference.evidence import Evidence
 from pymc_active.learner import verification
 from pymc_active.learner.verification import Verdict, Verification
@@ -40,7 +40,7 @@ def learner(learn="hyperparameters", rows=FEW, priors=WIDE, **keywords):
 @pytest.fixture
 def _all_are_worse(monkeypatch):
     monkeypatch.setattr(verification, "WORSE", -np.inf)
-    monkeypatch.setattr(verification, "misses_mass", lambda difference, error: False)
+    monkeypatch.setattr(verdict.Differences, "reference_misses_mass", False)
 
 
 @pytest.fixture
@@ -208,14 +208,6 @@ def test_a_run_of_lower_evidence_replaces_nothing(monkeypatch):
     active.ask()
     assert active.verification.evidence_difference[0] > 50
     assert not active.verification.replaced.any()
-
-
-def test_how_far_an_evidence_may_lie_above_that_of_the_reference():
-    assert not misses_mass(0.6, 0.01)
-    assert misses_mass(0.8, 0.01)
-    assert not misses_mass(0.8, 0.3)
-    assert misses_mass(1.3, 0.3)
-    assert not misses_mass(9.0, np.nan)
 
 
 @pytest.mark.usefixtures("_all_are_worse")

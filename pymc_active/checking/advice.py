@@ -35,9 +35,8 @@ _GAIN, _PERIOD_SDS = 7.0, 4.0
 # Sd of the log of periods among which others are looked for, by how much less the log noise sd is then, too, and the
 # number of points that tell.
 _WIDE, _QUIETER, _STRETCH = 1.0, 1.0, 120
-# Members and points that are looked at, the weight of members whose predictions must depend on a period, and the sds by
-# which these must differ: guesses.
-_MEMBERS, _POINTS, _WEIGHT, _DIFFERENT = 8, 100, 0.25, 3.0
+# Points that are looked at, and sds by which predictions by periods must differ: guesses.
+_POINTS, _DIFFERENT = 100, 3.0
 
 
 def advise(fit: Fit) -> list[str]:
@@ -79,25 +78,13 @@ def advise(fit: Fit) -> list[str]:
         return list(fit.diagnostics["warnings"])
     if fit.gpm.likelihood is not None:
         return advise_on(fit.gpm)
-    outlier = _outlier(fit)
     # A slip would call for a map, too.
-    texts = [outlier or output_map_advice(fit), _contradiction(fit), _alias(fit)]
+    texts = [_outlier(fit) or output_map_advice(fit), _contradicted_period(fit), _alias(fit)]
     return [*advise_on(fit.gpm), *filter(None, texts)]
 
 
 def _outlier(fit: Fit) -> str | None:
-    if (outlier := find_outlier(fit)) is None:
-        return None
-    row, predicted = outlier
-    return (
-        f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {predicted:.4g}, and makes the "
-        "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, "
-        "leave it out, or tell NaN"
-    )
-
-
-def find_outlier(fit: Fit) -> tuple[int, float] | None:
-    """The row of a measurement far from what all others predict, and their prediction, in units of y; or None.
+    """A measurement far from what all others predict.
 
     The model is fitted again to the others, or to the nearest of them, and they must know the function there: its
     variance must be below that of the noise, and they must be twice as many as there are parameters.
@@ -121,7 +108,13 @@ def find_outlier(fit: Fit) -> tuple[int, float] | None:
     sd = np.sqrt(there.variance[0] + there.noise_variance[0] + fit.data.errors[row] ** 2)
     typical = max(float(np.median(_away(rest, fit.y[others], theta))) / _MEDIAN, 1.0)
     predicted, is_known = float(there.mean[0]), there.variance[0] <= there.noise_variance[0]
-    return (row, predicted) if is_known and abs(fit.y[row] - predicted) > _UNUSUAL * typical * sd else None
+    if not is_known or abs(fit.y[row] - predicted) <= _UNUSUAL * typical * sd:
+        return None
+    return (
+        f"y[{row}] = {fit.y[row]:.6g} is far from what all other data predict there, {predicted:.4g}, and makes the "
+        "noise look larger than it is elsewhere. If it is a slip, correct it; if the experiment failed, "
+        "leave it out, or tell NaN"
+    )
 
 
 def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -130,8 +123,8 @@ def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
     return np.abs(y - mean) / sd
 
 
-def contradicted_period(fit: Fit) -> float | None:
-    """A period that was told and that the data contradict, in units of its input; or None.
+def _contradicted_period(fit: Fit) -> str | None:
+    """A period that was told and that the data contradict.
 
     Which one they have instead is not said: of the best one, all else the same, they may have a part or a multiple.
     """
@@ -145,8 +138,11 @@ def contradicted_period(fit: Fit) -> float | None:
             continue
         if abs(now - told) > _PERIOD_SDS * sd or _gain_by_another(posterior, fit.center, leaf) > _GAIN:
             # In the user's units.
-            period = fit.constrained_center[fit.labels[leaf.hidden].removeprefix("log_")]
-            return float(period * np.exp(told - now))
+            period = fit.constrained_center[fit.labels[leaf.hidden].removeprefix("log_")] * np.exp(told - now)
+            return (
+                f"the data show another period than period={float(period):.4g}, or one besides, and much more "
+                "probably. Check its value and its units, or leave period out to learn it"
+            )
     return None
 
 
@@ -176,43 +172,24 @@ def _gain_by_another(posterior: KernelPosterior, theta: np.ndarray, leaf: Node) 
 
 def _likelihoods(posterior: KernelPosterior, theta: np.ndarray, leaf: Node, grid: np.ndarray) -> np.ndarray:
     """Log likelihood (m,) at each value of the grid."""
-    prior = posterior.prior
-    told, precision = prior.mean[leaf.hidden], prior.precision[leaf.hidden]
+    told, precision = posterior.prior.mean[leaf.hidden], posterior.prior.precision[leaf.hidden]
     of_period = -0.5 * precision * (np.square(grid - told) - np.square(theta[leaf.hidden] - told))
     return scan(posterior, theta, leaf, grid) - posterior.prior_value_and_gradient(theta)[0] - of_period
 
 
-def _contradiction(fit: Fit) -> str | None:
-    if (period := contradicted_period(fit)) is None:
-        return None
-    return (
-        f"the data show another period than period={period:.4g}, or one besides, and much more probably. Check its "
-        "value and its units, or leave period out to learn it"
-    )
-
-
 def _alias(fit: Fit) -> str | None:
     """Predictions between the points that would be others by a longer period that fits the data as well."""
-    X = fit.X[np.lexsort(fit.X.T[::-1])]
-    X = 0.5 * (X[1:] + X[:-1])
-    X, weight, first = X[:: len(X) // _POINTS + 1], 0.0, None
-    for part in fit.ensemble.parts if len(X) else ():
-        posterior = part.space.posterior
-        if not isinstance(posterior, KernelPosterior) or not hidden_leaves(posterior):
-            continue
-        members = part.z[:: len(part.z) // _MEMBERS + 1]
-        for theta in members:
-            longer = longest_aliases(posterior, theta)
-            if longer is None:
-                continue
-            (mean, other), variances, _ = draw_moments(posterior, np.stack([theta, longer]), X)
-            if (np.abs(mean - other) > _DIFFERENT * np.sqrt(variances[0])).any():
-                weight += part.share * part.within.sum() / len(members)
-                first = first or (theta, longer)
-    if first is None or weight < _WEIGHT:
+    posterior = fit.posterior
+    if not isinstance(posterior, KernelPosterior) or (longer := longest_aliases(posterior, fit.center)) is None:
         return None
-    [changed, *_] = np.flatnonzero(first[0] != first[1])
-    short, long = fit.gpm.constrain(np.stack(first))[fit.gpm.labels[changed].removeprefix("log_")]
+    X = fit.X[np.lexsort(fit.X.T[::-1])]
+    X = (0.5 * (X[1:] + X[:-1]))[:: len(X) // _POINTS + 1]
+    both = np.stack([fit.center, longer])
+    (mean, other), variances, _ = draw_moments(posterior, both, X)
+    if not (np.abs(mean - other) > _DIFFERENT * np.sqrt(variances[0])).any():
+        return None
+    [changed, *_] = np.flatnonzero(fit.center != longer)
+    short, long = fit.gpm.constrain(both)[fit.gpm.labels[changed].removeprefix("log_")]
     return (
         f"points in equal steps cannot tell the period {float(short):.3g} from {float(long):.3g}, and predictions "
         f"between them depend on it: pass period={float(long):.3g} to the model if you believe that, or measure "

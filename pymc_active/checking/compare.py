@@ -1,77 +1,166 @@
-"""Compare a fit with a reference: its predictions, its evidence, and what its decisions are worth."""
+"""Compare a fit with a longer run, a trace or another fit: predictions, evidence, and what decisions are worth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy.special import ndtri, softmax
+from scipy.special import ndtri
 
-from pymc_active.checking.reference import Reference, Subject
 from pymc_active.criteria.base import Criterion, Scorer, relative_utility
 from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
 from pymc_active.criteria.epig import rows_among
 from pymc_active.criteria.maximum.domain import check_data, read_domain
-from pymc_active.criteria.maximum.max_value import Thompson
-from pymc_active.inference.ensemble import Ensemble
+from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws
+from pymc_active.inference.evidence import UNKNOWN, Evidence
+from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
-from pymc_active.information.mixture_entropy import mixture_moments, mixture_symmetrized_kl, symmetrized_kl
+from pymc_active.information.mixture_entropy import mixture_moments, symmetrized_kl
 from pymc_active.information.mixture_quantiles import mixture_log_density
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.traces import trace_thetas
+from pymc_active.particles.choose import longer_run
+from pymc_active.particles.informative import holding
+from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.predictions.model_average import ModelAverage, log_weights
 
-# Components of the reference in an integral for every point, each with an outcome at which densities are compared;
-# outcomes at all points together suffice for their mean. All three are guesses.
-_COMPONENTS, _FEWEST, _OUTCOMES = 400, 50, 20_000
-ESTIMATORS = ("fit", "reference")
+# A longer run has so many times the default number of particles.
+_LONGER = 16
+# Chains agree below 1.01, with 400 effective draws (Vehtari et al. 2021); by older standards a trace up to 1.05, with a
+# quarter of these draws, is usable.
+_USABLE, _FEWEST_EFFECTIVE = 1.05, 100
+# Outcomes at which densities are compared, for every point from as many components of the reference; outcomes at all
+# points together suffice for their mean. All three are guesses.
+_MOST, _FEWEST, _OUTCOMES = 400, 50, 20_000
 
 
-def compare_predictions(
-    fit: Subject, X: np.ndarray, labels: np.ndarray, p: Mixture, observed: np.ndarray | None
-) -> xr.Dataset:
-    """The group ``predictions`` of :func:`pymc_active.check`; ``p`` are the predictions of the reference at X."""
+class Reference(NamedTuple):
+    """What serves as truth.
+
+    ``kind`` is "run", "trace" or "fit"; ``source`` the run, trace or fit itself; ``predicted`` what its draws predict
+    at the points of comparison; the ``evidence`` of a trace is unknown; ``doubts`` say in words what is doubtful.
+    """
+
+    kind: str
+    source: Any
+    ensemble: Ensemble
+    predicted: Mixture
+    doubts: tuple[str, ...] = ()
+    evidence: Evidence = UNKNOWN
+
+
+def make_reference(
+    fit: Fit, reference: Any, X: np.ndarray, n_particles: int | None, seed: int | None, progressbar: bool = False
+) -> Reference:
+    """What ``reference`` stands for, and predicts at X; without one, a longer run, which may take minutes.
+
+    A TypeError or ValueError for what cannot be the reference of the fit.
+    """
+    gpm = fit.gpm
+    if isinstance(reference, xr.DataTree):
+        draws = ensemble_of_draws(gpm, fit.data, FullSpace(fit.posterior), _draws_of(reference, fit), "trace")
+        predicted = mixture(draws, X)
+        return Reference("trace", reference, draws, predicted, _doubts_of_chains(reference, predicted))
+    kind = "run" if reference is None else "fit"
+    if reference is None:
+        # The seed of the fit would make the fit again.
+        rng = np.random.default_rng(None if seed is None else (seed, _LONGER))
+        n = _LONGER * gpm.n_particles(len(fit.y)) if n_particles is None else n_particles
+        with nullcontext() if gpm.data.equals(fit.data) else holding(gpm, fit.data):
+            # With nothing to be averaged over the fit is exact.
+            reference = longer_run(gpm, n, rng, progressbar) if gpm.shapes else fit
+    if not isinstance(reference, Fit):
+        raise TypeError(
+            f"reference must be a DataTree of draws, as pma.sample returns it, or a fit; got {type(reference).__name__}"
+        )
+    if not reference.data.equals(fit.data):
+        raise ValueError("the reference is a fit to other data: fit both to the same")
+    draws, doubts = reference.reference_draws(seed), tuple(reference.diagnostics["warnings"])
+    if kind == "run" and gpm.shapes and len(draws) <= len(fit.ensemble):
+        # As where no more particles are affordable.
+        doubts += (f"it has no more draws than the fit, {len(fit.ensemble):,}, so both may miss the same",)
+    return Reference(kind, reference, draws, mixture(draws, X), doubts, reference.evidence)
+
+
+def _draws_of(trace: xr.DataTree, fit: Fit) -> np.ndarray:
+    """Unconstrained draws (S, P) of a trace that was sampled given the data of the fit."""
+    if not np.isfinite(thetas := trace_thetas(fit.gpm, trace)).all():
+        raise ValueError("the trace holds draws that are NaN or infinite: sample again")
+    if "observed_data" in trace.children and fit.gpm.name in trace["observed_data"]:
+        y = trace["observed_data"][fit.gpm.name].to_numpy().ravel()
+        if not (len(y) == len(fit.y) and np.allclose(y, fit.y)):
+            # A learner that has been told more adds it to its model.
+            raise ValueError(
+                f"the trace was sampled given other data ({len(y)} points) than the fit ({len(fit.y)} points): fit the "
+                "model again, or sample it again"
+            )
+    return thetas
+
+
+def _doubts_of_chains(trace: xr.DataTree, p: Mixture) -> tuple[str, ...]:
+    """That the chains of a trace disagree in what they predict, in words, if so; ``p`` are predictions of its draws.
+
+    Chains may differ in parameters by a symmetry of the model.
+    """
+    # Loading ArviZ takes as long as the rest of the package.
+    from arviz_base import dict_to_dataset
+    from arviz_stats import ess, rhat
+
+    shape = (trace["posterior"].sizes["chain"], trace["posterior"].sizes["draw"], -1)
+    outcomes = (p.variances + p.noises).reshape(shape)
+    predicted = dict_to_dataset({"f_mean": p.means.reshape(shape), "y_variance": outcomes})
+    r_hat = np.fmax.reduce([float(values.max()) for values in rhat(predicted).data_vars.values()])
+    size = np.fmin.reduce([float(values.min()) for values in ess(predicted).data_vars.values()])
+    # Of one chain R-hat is not known.
+    if r_hat > _USABLE or size < _FEWEST_EFFECTIVE:
+        return (f"MCMC has NOT converged (R-hat {r_hat:.3f}, {size:,.0f} effective draws)",)
+    return ()
+
+
+def picked(ensemble: Ensemble, n: int) -> Ensemble:
+    """At most n equally weighted draws that stand for all draws of an ensemble."""
+    [part] = ensemble.parts
+    rows = systematic(part.within, min(n, len(part.z)))
+    thinned = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)
+    return Ensemble((thinned,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center, y_sd=ensemble.y_sd)
+
+
+def compare(
+    fit: Fit, reference: Reference, X: np.ndarray, labels: np.ndarray, observed: np.ndarray | None = None
+) -> dict[str, xr.Dataset]:
+    """The groups ``predictions`` and ``evidence`` of :func:`pymc_active.check`, at the points X of the reference."""
+    p, evidences = reference.predicted, (fit.evidence, reference.evidence)
     true_mean, true_variance = mixture_moments(p.means, p.variances, p.weights)
-    true_y_variance = true_variance + p.weights @ p.noises
-    thin = systematic(p.weights, min(_COMPONENTS, len(p.weights)))
-    equal = np.full(len(thin), 1 / len(thin))
-    n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, len(thin)))
+    n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, min(_MOST, len(p.weights))))
     y = _outcomes(p, systematic(p.weights, n_outcomes)) if observed is None else observed[None]
-    approximations = {fit.method: fit} if isinstance(fit, Ensemble) else fit.approximations
-    rows: dict[str, list[np.ndarray]] = {}
-    for ensemble in approximations.values():
+    rows: dict[str, list[np.ndarray]] = {"skl": [], "nll": [], "f_mean": [], "f_variance": []}
+    for ensemble in fit.approximations.values():
         q = mixture(ensemble, X)
         mean, variance = mixture_moments(q.means, q.variances, q.weights)
-        y_variance = variance + q.weights @ q.noises
-        # A draw without noise knows the function at a data point, and a spike cannot be compared with a density.
-        spread = np.maximum(p.variances[thin], 1e-8 * variance)
-        columns = {
-            "skl": symmetrized_kl(true_mean, true_variance, mean, variance),
-            "skl_mixture": mixture_symmetrized_kl(p.means[thin], spread, equal, mean, variance),
-            "skl_y": symmetrized_kl(true_mean, true_y_variance, mean, y_variance),
-            "nll": _negative_log_density(y, q),
-            "f_mean": mean,
-            "f_variance": variance,
-            "y_variance": y_variance,
-        }
-        for name, values in columns.items():
-            rows.setdefault(name, []).append(values)
-    truth = {
-        "true_nll": _negative_log_density(y, p),
-        "true_f_mean": true_mean,
-        "true_f_variance": true_variance,
-        "true_y_variance": true_y_variance,
-    }
-    return xr.Dataset(
+        rows["skl"].append(symmetrized_kl(true_mean, true_variance, mean, variance))
+        rows["nll"].append(_negative_log_density(y, q))
+        rows["f_mean"].append(mean)
+        rows["f_variance"].append(variance)
+    truth = {"true_nll": _negative_log_density(y, p), "true_f_mean": true_mean, "true_f_variance": true_variance}
+    predictions = xr.Dataset(
         {
             **{name: (("approximation", "point"), np.stack(values)) for name, values in rows.items()},
             **{name: ("point", values) for name, values in truth.items()},
         },
-        coords={"approximation": list(approximations), "point": labels},
+        coords={"approximation": list(fit.approximations), "point": labels},
         attrs={"units": "nats", "units_of_moments": "the units of y, and their squares"},
     )
+    evidence = xr.Dataset(
+        {
+            "log_evidence": ("estimator", [evidence.value for evidence in evidences]),
+            "standard_error": ("estimator", [evidence.error for evidence in evidences]),
+        },
+        coords={"estimator": ["fit", "reference"]},
+        attrs={"units": "nats"},
+    )
+    return {"predictions": predictions, "evidence": evidence}
 
 
 def _outcomes(p: Mixture, thin: np.ndarray) -> np.ndarray:
@@ -88,92 +177,46 @@ def _negative_log_density(y: np.ndarray, q: Mixture) -> np.ndarray:
     return -np.mean([mixture_log_density(row, q.means, variances, q.weights) for row in y], axis=0)
 
 
-def compare_evidences(fit: Subject, reference: Reference) -> xr.Dataset:
-    """The group ``evidence`` of :func:`pymc_active.check`."""
-    pair = (fit.evidence, reference.evidence)
-    return xr.Dataset(
-        {
-            "log_evidence": ("estimator", [evidence.value for evidence in pair]),
-            "standard_error": ("estimator", [evidence.error for evidence in pair]),
-        },
-        coords={"estimator": list(ESTIMATORS)},
-        attrs={"units": "nats"},
-    )
-
-
-def compare_models(average: ModelAverage, trees: Mapping[Any, xr.DataTree]) -> xr.Dataset:
-    """The group ``models`` of :func:`pymc_active.check`."""
-    table = xr.concat([trees[label]["evidence"].to_dataset() for label in average], "model", combine_attrs="override")
-    table = table.assign_coords(model=list(average)).transpose("estimator", "model")
-    own, true = table.log_evidence.to_numpy()
-    # A trace has no evidence, so the evidence of the fit has to do.
-    true = np.where(np.isfinite(true), true, own)
-    table["probability"] = (table.log_evidence.dims, np.stack([_probabilities(e, average.prior) for e in (own, true)]))
-    return table.assign(true_probability=("model", table.probability.to_numpy()[1]))
-
-
-def _probabilities(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Models without an evidence get zero; all are NaN if no model has one."""
-    return softmax(log_weights(log_evidence, prior)) if np.isfinite(log_evidence).any() else np.full(len(prior), np.nan)
-
-
 def read_criteria(
-    criteria: str | Sequence[Any] | None,
-    default: Sequence[str],
-    gpm: GPModel,
-    y: np.ndarray,
-    pool: np.ndarray,
-    bounds: Any,
-    several: bool,
-    **options: Any,
-) -> dict[str, Criterion]:
-    """Criteria of the registry by name, with ``options``. Criteria of the maximum need y that differ."""
-    known = criterion_names("models") if several else criterion_names("moments", "predictions", "maximum")
-    if criteria is None:
-        criteria = default
+    criteria: str | Sequence[Any], fit: Fit, pool: np.ndarray, **options: Any
+) -> dict[str, tuple[Criterion, Scorer]]:
+    """Criteria of the registry by name, with ``options``, and what scores by the fit.
+
+    A ValueError for others, and for those that the model cannot have; criteria of the maximum need y that differ.
+    """
+    # A single sample path has no utility that another source could judge.
+    known = [name for name in criterion_names("moments", "predictions", "maximum") if name != "thompson"]
     asked = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
-    named = [name for entry in asked if (name := Named.read(entry, gpm.inputs)) is not None and name.name in known]
+    named = [name for entry in asked if (name := Named.read(entry, fit.gpm.inputs)) is not None and name.name in known]
     if not named or len(named) < len(asked):
         raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, asked))}")
-    domain = read_domain(bounds, pool, gpm.inputs)
+    domain, targets = read_domain(None, pool, fit.gpm.inputs), pool[rows_among(len(pool))]
     if any(CRITERIA[name.name].kind == "maximum" for name in named):
-        check_data(y, gpm)
-    targets = pool[rows_among(len(pool))]
-    made = {
-        str(name): make_criterion(name, domain=lambda: domain, targets=lambda: targets, several_models=True, **options)
-        for name in named
-    }
-    if thompson := [name for name, criterion in made.items() if isinstance(criterion, Thompson)]:
-        raise ValueError(f"a single sample path has no utility that another source could judge: leave out {thompson}")
-    return made
+        check_data(fit.y, fit.gpm)
+    made = [make_criterion(name, domain=lambda: domain, targets=lambda: targets, **options) for name in named]
+    return {str(name): (criterion, criterion.prepare(fit)) for name, criterion in zip(named, made, strict=True)}
 
 
 def compare_decisions(
-    scorers: Mapping[str, Scorer],
-    criteria: Mapping[str, Criterion],
-    judges: Callable[[Criterion], Ensemble],
-    X: np.ndarray,
-    labels: np.ndarray,
+    criteria: Mapping[str, tuple[Criterion, Scorer]], truth: Ensemble, X: np.ndarray, labels: np.ndarray
 ) -> xr.Dataset:
-    """The group ``decision`` of :func:`pymc_active.check`; ``judges`` returns draws of the truth for a criterion."""
-    scores = [scorer.score(X) for scorer in scorers.values()]
-    utilities = [criterion.prepare(judges(criterion)).score(X) for criterion in criteria.values()]
-    picks = [int(np.argmax(score)) for score in scores]
-    triples = zip(criteria, utilities, picks, strict=True)
-    units = [scorer.units for scorer in scorers.values()]
-    shares = [relative_utility(name, utility, pick) for name, utility, pick in triples]
+    """The group ``decision`` of :func:`pymc_active.check`; ``truth`` are draws of the reference."""
+    scores = np.stack([scorer.score(X) for _, scorer in criteria.values()])
+    utilities = np.stack([criterion.prepare(truth).score(X) for criterion, _ in criteria.values()])
+    picks = scores.argmax(1)
+    shares = [relative_utility(*one) for one in zip(criteria, utilities, picks, strict=True)]
     both = ("criterion", "candidate")
     return xr.Dataset(
         {
-            "score": (both, np.stack(scores)),
-            "true_utility": (both, np.stack(utilities)),
+            "score": (both, scores),
+            "true_utility": (both, utilities),
             "pick": ("criterion", picks),
-            "best": ("criterion", [int(np.argmax(utility)) for utility in utilities]),
+            "best": ("criterion", utilities.argmax(1)),
             "regret_ratio": ("criterion", shares),
         },
         coords={
             "criterion": list(criteria),
             "candidate": labels,
-            "units": ("criterion", units),
+            "units": ("criterion", [scorer.units for _, scorer in criteria.values()]),
         },
     )

@@ -227,6 +227,6 @@ def relative_utility(name: str, utility: np.ndarray, pick: int) -> float:
     if name == "expected_improvement":
         return float(np.exp(utility[pick] - utility.max()))
     gained, most = utility[pick], utility.max()
-    if name in ("upper_confidence_bound", "committee"):
+    if name == "upper_confidence_bound":
         gained, most = gained - utility.min(), most - utility.min()
     return float(gained / most) if most > 0 else 1.0

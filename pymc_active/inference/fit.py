@@ -117,10 +117,6 @@ class Fit(Summarized, ABC):
         """The ensembles by which predictions may be made, by name; the first is what ``predict`` uses."""
         return {"particles": self.ensemble}
 
-    def own_checks(self, random_seed: Seed = None) -> dict[str, xr.Dataset]:
-        """Groups that :func:`pymc_active.check` adds for fits of this kind."""
-        return {}
-
     def to_dataset(self) -> xr.Dataset:
         """The fit as arrays, for a file."""
         raise NotImplementedError(f"files do not hold a {type(self).__name__}")

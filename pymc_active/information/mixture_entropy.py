@@ -199,22 +199,6 @@ def _gradient(
     return in_mean.T, in_variance.T
 
 
-def mixture_symmetrized_kl(
-    means: np.ndarray, variances: np.ndarray, weights: np.ndarray, q_mean: np.ndarray, q_variance: np.ndarray
-) -> np.ndarray:
-    """KL(p‖q) + KL(q‖p) of each mixture p and a Gaussian q, nats, (m,)."""
-    all_means, all_variances = np.vstack([means, q_mean]), np.vstack([variances, q_variance])
-
-    def integrand(terms: np.ndarray) -> np.ndarray:
-        # Far from all components, the density of p underflows but its logarithm does not.
-        top = terms[:, :-1].max(1)
-        log_p = top + np.log(np.exp(terms[:, :-1] - top[:, None]) @ weights)
-        log_q = terms[:, -1]
-        return (np.exp(log_p) - np.exp(log_q)) * (log_p - log_q)
-
-    return _integrate(integrand, all_means, all_variances)
-
-
 def mixture_moments(means: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Exact mean and variance of Gaussian mixtures; components along the first axis."""
     mean = weights @ means

@@ -15,7 +15,7 @@ from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, See
 from pymc_active.inference.evidence import Evidence, SampledEvidence
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.draws.annealed import annealed_draws
-from pymc_active.laplace.draws.importance import pareto_k, sampled_evidence
+from pymc_active.laplace.draws.importance import sampled_evidence
 from pymc_active.laplace.draws.weighted import WeightedDraws, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
@@ -210,11 +210,6 @@ class LaplaceFit(Fit):
         """The Gaussians at the mode and at all modes, and draws."""
         first = ("mgp", "map", "bbq", "modes", "draws")
         return {method: self.ensemble_by(method, random_seed=0) for method in first}
-
-    def own_checks(self, random_seed: Seed = None) -> dict[str, xr.Dataset]:
-        """How far importance weights are from one."""
-        k = pareto_k(self.best, random_seed=random_seed)
-        return {"laplace": xr.Dataset({"pareto_k": k, "log_evidence": self.evidence.value, "n_modes": len(self.modes)})}
 
     @property
     def best(self) -> Expansion:

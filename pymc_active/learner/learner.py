@@ -462,7 +462,7 @@ class Learner(Summarized):
         X, told, _ = data
         labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
-            warn_if(far_outside(X, *places.limits, ledger.inputs, may_all_be=len(places) > 0))
+            warn_if(far_outside(X, *places.limits, ledger.inputs))
             ledger.warn_if_near(X, positions, labels)
             if ledger.space is not None and (broken := ledger.space.broken(X)):
                 warn_user(f"{broken}: the model learns it all the same. If it is a slip, correct x", DataWarning)

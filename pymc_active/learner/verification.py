@@ -9,12 +9,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import xarray as xr
 
-from pymc_active.checking.compare import compare_predictions
-from pymc_active.checking.reference import make_reference
-from pymc_active.checking.verdict import WORSE, misses_mass
+from pymc_active.checking.compare import compare, make_reference
+from pymc_active.checking.verdict import WORSE, Differences
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.particle_fit import ParticleFit
-from pymc_active.predictions.mixtures import mixture
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # "sometimes" verifies when there are this many times the points of the last verification.
@@ -26,11 +24,7 @@ PLACES = 100
 
 
 class Verdict(NamedTuple):
-    """The verification of one fit.
-
-    ``nll_loss`` is what its predictions lose against the longer run, in nats a point; ``evidence_difference`` its log
-    evidence less the log evidence of the longer run, ``evidence_error`` their common standard error.
-    """
+    """The verification of one fit: what it lost (see :class:`Differences`), and whether the longer run replaced it."""
 
     nll_loss: float
     evidence_difference: float = np.nan
@@ -118,11 +112,8 @@ class Verification:
 
 
 def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Verdict, Any]:
-    reference = make_reference(fit, None, _LONGER * fit.gpm.n_particles(len(fit.y)), seed, progressbar)
-    compared = compare_predictions(fit, X, np.arange(len(X)), mixture(reference.ensemble, X), None)
-    loss = float((compared.nll[0] - compared.true_nll).mean())
-    error = float(np.hypot(fit.log_evidence_error, reference.evidence.error))
-    difference = fit.evidence.value - reference.evidence.value
-    replaced = loss > WORSE and not misses_mass(difference, error)
+    reference = make_reference(fit, None, X, _LONGER * fit.gpm.n_particles(len(fit.y)), seed, progressbar)
+    found = Differences.of(compare(fit, reference, X, np.arange(len(X))))
+    is_replaced = found.nll_loss > WORSE and not found.reference_misses_mass
     # A model without free parameters is its own reference.
-    return Verdict(loss, difference, error, replaced and reference.source is not fit), reference.source
+    return Verdict(*found, is_replaced and reference.source is not fit), reference.source

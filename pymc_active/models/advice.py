@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.kernels.periodic import highest_frequency
+from pymc_active.kernels.periodic import lattice_step
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import CompositeGP, known_periods
 from pymc_active.models.gpmodel import GPModel
@@ -17,10 +17,9 @@ from pymc_active.support.tables import name_of_input
 from pymc_active.support.user_warnings import warn_if
 
 # All limits below are guesses, unless they say more.
-# Sizes beyond which no parameter of scaled data is meant to be, in extents of the inputs, sds of y, or sds per extent.
-# Such a noise leaves nothing else of y.
+# Sizes beyond which no parameter of scaled data is meant to be, in extents of the inputs or sds of y.
 _LARGEST = {
-    "log_lengthscale": 5.0, "log_width": 5.0, "log_period": 2.0, "location": 5.0, "mean_slope": 10.0,
+    "log_lengthscale": 5.0, "log_width": 5.0, "log_period": 2.0, "location": 5.0,
     "mean_constant": 5.0, "log_outputscale": 10.0, "log_noise": 3.0,
 }  # fmt: skip
 # As parts of the same: shorter ones are as strange, if a reading in the user's units is not below the second.
@@ -32,13 +31,12 @@ _CODE, _HUGE, _LEVELS = -99.0, 1e3, 5
 _DEPENDENT = 1e-4
 # What arithmetic rounds, in parts of the range of a column.
 _ROUNDING = 1e-9
-# Widths of a box beyond its faces at which a measured point is taken for a mistake. Distance between candidates and
-# data, relative to the larger range of the two, that is more than going on from the data.
-_FAR, _APART = 1.0, 0.5
-# As many different points tell that all lie outside; by more than a part of the width.
-_SEVERAL, _BESIDE = 3, 0.1
-# Part of the bounds of an input that data hardly fill.
-_EMPTY = 1e-3
+# Widths of a box beyond its faces at which a measured point is taken for a mistake.
+_FAR = 1.0
+# Distance between two ranges of an input, relative to the larger one, that is more than going on from the data; between
+# so many different points and the bounds of a model less is. A part of the other range is as strange.
+_APART, _BESIDE, _SEVERAL, _SLIVER = 0.5, 0.1, 3, 1e-3
+_REMEDY = "give both in the same units, inputs in the same order, and bounds as a pair (low, high) for each input"
 # Decades between positive bounds from which an input most likely acts by its logarithm, and the share of a range in
 # which most points of an input lie that is spread evenly in its logarithm.
 _DECADES, _LOW = 3.0, 0.1
@@ -46,22 +44,19 @@ _DECADES, _LOW = 3.0, 0.1
 _FEWEST_CUT, _SHARE_CUT = 5, 0.2
 # As many zeros and ones, and nothing else, are hardly measured.
 _FEWEST_LABELS = 4
-# Share of outputs at different inputs that differ, with which equal ones are no matter of rounding.
-_DIFFERENT = 0.9
-# Fewer points show no season anyway; so many cycles are not looked at; so many points show whether they are a lattice.
-_FEW, _CYCLES, _ENOUGH = 8, 500, 1000
+# Fewer points show no season anyway.
+_FEW = 8
 
 
 def advise_on(model: GPModel, is_asked: bool = False) -> list[str]:
     """What the data and priors of a model call for, in words; ``is_asked`` if a run asked for the points."""
-    if not is_asked and (text := _missing_values(model)):
+    if not is_asked and (text := code_for_missing_values(model.X, model.inputs, "X")):
         # Such numbers look like other units and far points, too.
         return [text]
-    questions = _QUESTIONS if is_asked else (*_QUESTIONS, *_OF_TABLES)
-    if model.likelihood is not None:
-        # Others are of measurements in units of y.
-        questions = tuple(question for question in questions if question in _OF_INPUTS)
-    return [text for question in questions if (text := question(model))]
+    questions = _OF_INPUTS if model.likelihood is not None else (*_OF_INPUTS, *_OF_OUTPUTS)
+    # A run speaks of its box before it asks.
+    asked = (question for question in questions if not (is_asked and question is _decades))
+    return [text for question in asked if (text := question(model))]
 
 
 def warn_of_data(*models: GPModel, is_asked: bool = False) -> None:
@@ -71,34 +66,16 @@ def warn_of_data(*models: GPModel, is_asked: bool = False) -> None:
 
 
 def _points_and_box(model: GPModel) -> str | None:
-    if model.box is None:
+    X, box = model.X, model.box
+    if box is None:
         return None
-    return far_outside(model.X, *model.box, model.inputs) or _hardly_filled(model)
+    are_several = len(np.unique(X, axis=0)) >= _SEVERAL
+    text = _elsewhere(f"all {len(X)} points", X, "its bounds", np.stack(box), model) if are_several else None
+    return text or far_outside(X, *box, model.inputs)
 
 
 def _decades(model: GPModel) -> str | None:
     return None if model.box is None else decades(*model.box, model.inputs, model.X)
-
-
-def _hardly_filled(model: GPModel) -> str | None:
-    """All points lie within a thousandth of the bounds of an input, without being equal there."""
-    assert model.box is not None
-    (low, high), X = model.box, model.X
-    share = np.ptp(X, axis=0) / (high - low)
-    tiny = np.flatnonzero((share > 0) & (share < _EMPTY))
-    if len(X) < 3 or not tiny.size:
-        return None
-    k, remedy = int(tiny[0]), "give both in the same unit"
-    # Of two inputs, corners (x, y) of a map look like pairs (low, high).
-    if len(low) == 2 and (np.diff([low, high]) > 0).all():
-        ends = np.array([low, high])
-        if ((ends[:, 0] <= X) & (ends[:, 1] >= X)).all():
-            remedy = "bounds are a pair (low, high) for each input, not two corners: write list(zip(*corners))"
-    first, last = X[:, k].min(), X[:, k].max()
-    return (
-        f"all {len(X)} points have {name_of_input(model.inputs[k])} from {first:.12g} to {last:.12g}, within "
-        f"{share[k]:.1g} of its bounds, {low[k]:.12g} to {high[k]:.12g}: {remedy}"
-    )
 
 
 def _outputs(model: GPModel) -> str | None:
@@ -171,37 +148,16 @@ def _known_period(model: GPModel) -> str | None:
                 f"period={periods[0]:g} has no effect on {model.expression}: PER and PER0 have it, so add one, as in "
                 f"{model.expression} + {wanted}"
             )
-        x = np.unique(model.X[:, k])
-        for period in periods if len(x) >= _FEW else []:
+        x, step = model.X[:, k], lattice_step(model.X[:, k])
+        for period in periods if len(np.unique(x)) >= _FEW else []:
             span = np.ptp(x) if model.box is None else model.box[1][k] - model.box[0][k]
-            step = np.diff(x).min()
-            # Rounding of dates makes some steps a little shorter. Uneven points show shorter periods than a lattice.
-            is_shown = period > 1.9 * step or (
-                _CYCLES * period > np.ptp(x) and highest_frequency(x[:_ENOUGH], 1 / period) >= 1 / period
-            )
-            if not is_shown or period > 1.1 * span:
+            if period < 1.9 * step or period > 1.1 * span:
                 return (
-                    f"period={period:g} is in the units of {label}, which spans {span:.3g} in steps of {step:.3g} and "
-                    "more: no repetition can be seen. If it is in other units, give it in these"
+                    f"period={period:g} is in the units of {label}, which spans {span:.3g}"
+                    f"{f' in steps of {step:.3g}' if step else ''}: no repetition can be seen. If it is in other "
+                    "units, give it in these"
                 )
     return None
-
-
-def _repeats(model: GPModel) -> str | None:
-    """Rows that repeat others to the last digit, while no replicates differ and the noise is to be learned."""
-    X, y = model.X, model.y
-    places, rows = (len(np.unique(values, axis=0)) for values in (X, np.c_[X, y]))
-    if "log_noise" not in model.shapes or rows == len(y) or places != rows or len(np.unique(y)) <= _DIFFERENT * places:
-        return None
-    return (
-        f"{len(y) - rows} of {len(y)} rows repeat others, outputs included, to the last digit, so that the noise looks "
-        "like zero, and a fit may take long or fail. If they were entered twice, leave them out "
-        "(data.drop_duplicates()); a simulator without noise need not be run twice"
-    )
-
-
-def _missing_values(model: GPModel) -> str | None:
-    return code_for_missing_values(model.X, model.inputs, "X")
 
 
 def _prior_in_other_units(model: GPModel) -> str | None:
@@ -210,61 +166,38 @@ def _prior_in_other_units(model: GPModel) -> str | None:
         return None
     for name in model.parameters.priors:
         kind = next((kind for kind in _LARGEST if name.startswith(kind)), None)
-        if kind is None:
-            continue
-        is_log, is_noise = kind.startswith("log_"), kind == "log_noise"
-        # The data choose the lower half of a vague prior of the noise.
-        stated = model.parameters.quantile(name, 0.025 if is_noise else 0.5)
-        if stated is None:
+        if kind is None or (value := model.parameters.quantile(name, 0.5)) is None:
             continue
         size, shift, unit = _units(model, name, kind)
-        value = np.exp(stated) if is_log else stated
+        smallest, log = -np.inf, ""
+        if kind.startswith("log_"):
+            value, smallest, log = np.exp(value), size, "log "
         reading, most = (value - shift) / unit, _LARGEST[kind] * size
-        fits = (np.abs(reading) <= most) & (not is_log or is_noise or reading >= _SENSIBLE * size)
-        is_large, is_small = np.abs(value) > most, is_log and not is_noise and value < _SMALLEST * size
-        strange = np.atleast_1d(((is_large & (fits | is_noise)) | (is_small & fits)) & (size > 0))
-        if strange.any():
-            k, log = int(np.argmax(strange)), "log " if is_log else ""
-            stated, yours, scaled, could_be = (
-                np.broadcast_to(of, strange.shape)[k] for of in (value, value * unit + shift, reading, fits)
-            )
-            remedy = f"if you mean {stated:.4g} in your units, write {log}{scaled:.3g}" if could_be else "lower it"
-            remedy += ", or the noise in units of y as priors={'noise': its sd}" if is_noise else ""
+        is_strange = (np.abs(value) > most) | (value < _SMALLEST * smallest)
+        odd = np.atleast_1d(is_strange & (np.abs(reading) <= most) & (reading >= _SENSIBLE * smallest) & (size > 0))
+        if odd.any():
+            k = int(np.argmax(odd))
+            stated, yours, scaled = (np.broadcast_to(of, odd.shape)[k] for of in (value, value * unit + shift, reading))
             return (
                 f"the prior of {name} is around {log}{stated:.4g}, {yours:.4g} in your units, far from anything that "
-                f"the data show: priors are of scaled data, so {remedy}"
+                f"the data show: priors are of scaled data, so if you mean {stated:.4g} in your units, write "
+                f"{log}{scaled:.3g}"
             )
     return None
 
 
 def _units(model: Blueprint, name: str, kind: str) -> tuple[Any, Any, Any]:
     """For a kind of parameter the size of the scaled data to compare it with, and the shift and scale of its unit."""
+    if kind in ("mean_constant", "log_outputscale", "log_noise"):
+        # Fewer points do not tell how much y varies.
+        y, size = model.y_map, float(spread(model.y_map(model.y))) if len(model.y) > 2 else 0.0
+        return np.array(size), y.shift if kind == "mean_constant" else 0.0, y.scale
     on, X = model.inputs_of(name), model.X if model.box is None else np.concatenate([model.X, model.box])
     shift, unit = (np.broadcast_to(of, model.n_inputs)[on] for of in (model.x_map.shift, model.x_map.scale))
     scaled = model.x_map(X)[:, on]
-    y, extent = model.y_map, np.ptp(scaled, axis=0)
-    # Fewer points do not tell how much y varies.
-    y_sd = float(spread(y(model.y))) if len(model.y) > 2 else 0.0
     if kind == "location":
         return np.abs(scaled).max(0).clip(1), shift, unit
-    if kind == "mean_slope":
-        return y_sd / np.where(extent > 0, extent, np.inf), 0.0, y.scale / unit
-    if kind in ("mean_constant", "log_outputscale", "log_noise"):
-        return np.array(y_sd), y.shift if kind == "mean_constant" else 0.0, y.scale
-    return extent, 0.0, unit
-
-
-def _output_among_inputs(model: GPModel) -> str | None:
-    """A column of X that was computed from y, or y from it: all else then seems not to matter."""
-    X, y = model.X - model.X.mean(0), model.y - model.y.mean()
-    # A line through the points of the only input is a function like others, and two values lie on one anyway.
-    if X.shape[1] < 2 or len(y) < 4 or len(np.unique(y)) < 3:
-        return None
-    away = np.abs(X - np.outer(y, y @ X / (y @ y))).max(0)
-    if not (same := (away <= _ROUNDING * np.abs(X).max(0)) & (np.ptp(X, axis=0) > 0)).any():
-        return None
-    name = name_of_input(model.inputs[int(np.argmax(same))])
-    return f"{name} is a linear function of y at all {len(y)} points: leave it out of X if it was computed from y"
+    return np.ptp(scaled, axis=0), 0.0, unit
 
 
 def code_for_missing_values(X: np.ndarray, inputs: Sequence, what: str) -> str | None:
@@ -321,66 +254,45 @@ def decades(low: np.ndarray, high: np.ndarray, inputs: Sequence, X: np.ndarray) 
 
 
 def far_outside(
-    X: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    inputs: Sequence,
-    what: str = "X",
-    result: str = "the model learns from it",
-    *,
-    may_all_be: bool = False,
+    X: np.ndarray, low: np.ndarray, high: np.ndarray, inputs: Sequence, what: str = "X", result: str = "it is learned"
 ) -> str | None:
-    """Advice on a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely.
-
-    Unless they ``may_all_be`` outside, also of three or more different points of which none lies near the range of an
-    input.
-    """
+    """Advice on a point (n, D) that lies more than a width away from a box: a slip of the pen, most likely."""
     away = np.maximum(low - X, X - high) / np.where(high > low, high - low, np.inf)
-    all_outside = not may_all_be and bool((away > _BESIDE).all(0).any()) and len(np.unique(X, axis=0)) >= _SEVERAL
-    if not all_outside and not away.max(initial=0.0) > _FAR:
+    if not away.max(initial=0.0) > _FAR:
         return None
-    k = int(np.argmax(away.min(0) if all_outside else away.max(0)))
-    row, least = int(np.argmax(away[:, k])), _BESIDE if all_outside else _FAR
-    name, n_far = name_of_input(inputs[k]), int((away[:, k] > least).sum())
+    k = int(np.argmax(away.max(0)))
+    row, n_far, name = int(np.argmax(away[:, k])), int((away[:, k] > _FAR).sum()), name_of_input(inputs[k])
     first, last, x = (coordinate(value, high[k] - low[k]) for value in (low[k], high[k], X[row, k]))
-    where = f"{'far ' if away[row, k] > _FAR else ''}outside {first} to {last}, where measurements are made"
+    where = f"far outside {first} to {last}, where measurements are made"
     if n_far == 1:
         return f"row {row} of {what} has {name} = {x}, {where}: if it is a slip, correct it, since {result}"
-    return (
-        f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}: give both in the same unit, and columns "
-        "in the same order"
-    )
+    return f"{n_far} of {len(X)} rows of {what} have {name} {where}, such as {x}: {_REMEDY}"
 
 
 def apart(model: GPModel, low: np.ndarray, high: np.ndarray) -> str | None:
-    """Advice on candidates, between two limits (D,), that are elsewhere than the data of a model and its box.
+    """Advice on candidates, between two limits (D,), that are elsewhere than the data of a model and its box."""
+    known, of, beyond = model.X, "the data of the model", _APART
+    if model.box is not None:
+        # Without a box, going on from the data is no mistake.
+        known, of, beyond = np.concatenate([known, np.stack(model.box)]), "the data and bounds of the model", 0.0
+    return _elsewhere("the candidates", np.stack([low, high]), of, known, model, beyond) if len(model.X) > 1 else None
 
-    In other units, most likely, or in another order. Without a box, going on from the data is no mistake.
-    """
-    X, box = model.X, model.box
-    X = X if box is None else np.concatenate([X, np.stack(box)])
-    first, last = X.min(0), X.max(0)
-    gap = np.maximum(low - last, first - high) / np.maximum(high - low, last - first).clip(min=1e-300)
-    if len(X) < 2 or not (gap > (_APART if box is None else 0.0)).any():
+
+def _elsewhere(
+    what: str, X: np.ndarray, of: str, others: np.ndarray, model: GPModel, beyond: float = _BESIDE
+) -> str | None:
+    """Advice on points (n, D) with a range elsewhere than that of others, or a sliver of it: in other units, likely."""
+    here, there = ((points.min(0), points.max(0)) for points in (X, others))
+    width, other = here[1] - here[0], there[1] - there[0]
+    gap = np.maximum(here[0] - there[1], there[0] - here[1]) / np.maximum(width, other).clip(min=1e-300)
+    if not (strange := (gap > beyond) | ((width > 0) & (width < _SLIVER * other))).any():
         return None
-    k = int(np.argmax(gap))
-    here, there = (
-        f"from {coordinate(a[k], b[k] - a[k])} to {coordinate(b[k], b[k] - a[k])}"
-        for a, b in ((low, high), (first, last))
-    )
-    return (
-        f"the candidates have {name_of_input(model.inputs[k])} {here}, the data{'' if box is None else ' and bounds'} "
-        f"of the model {there}: give both in the same unit, and inputs in the same order"
-    )
+    k = int(np.argmax(strange))
+    ranges = [f"{coordinate(a[k], b[k] - a[k])} to {coordinate(b[k], b[k] - a[k])}" for a, b in (here, there)]
+    return f"{what} have {name_of_input(model.inputs[k])} from {ranges[0]}, {of} from {ranges[1]}: {_REMEDY}"
 
 
-_QUESTIONS: tuple[Callable[[GPModel], str | None], ...] = (
-    _points_and_box,
-    _outputs,
-    _scale,
-    _prior_in_other_units,
-    _known_period,
-)
-# Points that were asked for are no slips, and do not come from y; and a run speaks of its box before it asks.
-_OF_TABLES = (_decades, _output_among_inputs, _repeats)
-_OF_INPUTS = (_points_and_box, _known_period, _decades)
+type Question = Callable[[GPModel], str | None]
+_OF_INPUTS: tuple[Question, ...] = (_points_and_box, _known_period, _decades)
+# Of measurements in units of y.
+_OF_OUTPUTS: tuple[Question, ...] = (_outputs, _scale, _prior_in_other_units)

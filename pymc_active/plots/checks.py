@@ -9,41 +9,37 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.checking.verdict import EVIDENCE_MATTERS, GOOD_DECISION
-from pymc_active.plots.axes import Axes, check_result, name_rows, new_grid, show_legend
+from pymc_active.plots.axes import Axes, check_result, name_rows, new_grid
 from pymc_active.plots.marks import note, note_in_row
 from pymc_active.plots.style import BLUE, GREY, INK, LIMIT, ORANGE
 
 # Nats: a mean that is off by a third of a posterior sd has a symmetrised divergence of 0.1.
 _CLOSE = 0.1
-# The dims that are rows of a panel.
-_ROWS = ("approximation", "model", "criterion")
-_COLOURS = {"fit": BLUE, "reference": INK}
 
 
 def plot_check(tree: xr.DataTree, *, axes: Any = None) -> np.ndarray:
     """A check in one figure: predictions, evidence, decisions, and the verdict below (in new figures only).
 
-    One model: symmetrised KL of predictions by approximation (a dot for each point, a bar at the median); log evidence
-    of the fit less the log evidence of the reference, with bars of two standard errors; with a pool, what the picks by
-    criterion are worth. Several models: probabilities and evidences, and the picks. Each panel has one of the Axes. The
-    tree comes from :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
+    Symmetrised KL of predictions by approximation (a dot for each point, a bar at the median); log evidence of the fit
+    less the log evidence of the reference, with a bar of two standard errors, if the reference has one; with a pool,
+    what the picks by criterion are worth. Each panel has one of the Axes. The tree comes from
+    :func:`pymc_active.check`; the rest is as in :mod:`pymc_active.plots`.
     """
     check_result(tree, xr.DataTree, "plot_check", "the DataTree of pma.check")
-    several = "models" in tree.children
-    if missing := sorted(({"models"} if several else {"predictions", "evidence"}) - set(tree.children)):
+    if missing := sorted({"predictions", "evidence"} - set(tree.children)):
         raise ValueError(f"the tree does not come from pma.check: no group {missing[0]!r} in {sorted(tree.children)}")
-    panels: list[tuple[Any, str]] = [(_probabilities, "models")] if several else [(_divergences, "predictions")]
-    if several or np.isfinite(tree["evidence"].log_evidence).all():
-        panels.append((_evidences, "models" if several else "evidence"))
+    panels: list[tuple[Any, xr.Dataset]] = [(_divergences, tree["predictions"].to_dataset())]
+    if np.isfinite(tree["evidence"].log_evidence).all():
+        panels.append((_evidence, tree["evidence"].to_dataset()))
     if "decision" in tree.children:
-        panels.append((_decisions, "decision"))
-    n_rows = max(tree[group].sizes.get(dim, 1) for _, group in panels for dim in _ROWS)
+        panels.append((_decisions, tree["decision"].to_dataset()))
+    n_rows = max(group.sizes.get(dim, 1) for _, group in panels for dim in ("approximation", "criterion"))
     text = textwrap.fill(tree.attrs.get("verdict", ""), 55 * len(panels))
     grid = new_grid((1, len(panels)), (4.0 * len(panels), 1.8 + 0.33 * n_rows + 0.17 * text.count("\n")), axes)[0]
     if axes is None:
         grid[0].figure.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color=INK)
     for (draw, group), ax in zip(panels, grid, strict=True):
-        draw(ax, tree[group].to_dataset())
+        draw(ax, group)
     return grid
 
 
@@ -86,23 +82,10 @@ def _decisions(ax: Axes, decision: xr.Dataset) -> None:
     ax.set_xlabel(f"true utility of the pick / best\n(dashed: {GOOD_DECISION})")
 
 
-def _probabilities(ax: Axes, models: xr.Dataset) -> None:
-    for (name, color), marker, offset in zip(_COLOURS.items(), "oD", (-0.13, 0.13), strict=True):
-        values = models.probability.sel(estimator=name).to_numpy()
-        ax.plot(values, np.arange(len(values)) + offset, marker, ms=6, color=color, label=name)
-    _rows(ax, models.model.to_numpy(), "Probability of each model")
-    ax.set_xlim(-0.03, 1.03)
-    show_legend(ax)
-
-
-def _evidences(ax: Axes, table: xr.Dataset) -> None:
-    table = table if "model" in table.dims else table.expand_dims(model=["fit"])
-    value, error = (table[name].transpose("estimator", "model") for name in ("log_evidence", "standard_error"))
-    difference = (value.sel(estimator="fit") - value.sel(estimator="reference")).to_numpy()
-    bars = 2 * np.sqrt(np.nansum(np.square(error.to_numpy()), axis=0))
+def _evidence(ax: Axes, evidence: xr.Dataset) -> None:
+    difference = -np.diff(evidence.log_evidence)
+    bar = 2 * np.sqrt(np.nansum(np.square(evidence.standard_error.to_numpy())))
     ax.axvspan(-EVIDENCE_MATTERS, EVIDENCE_MATTERS, color=GREY, alpha=0.15, lw=0)
-    ax.errorbar(difference, np.arange(len(difference)), xerr=bars, fmt="o", ms=6, color=BLUE, capsize=3)
-    for i in np.flatnonzero(~np.isfinite(difference)):
-        note_in_row(ax, "no evidence", i, fontsize=8.5)
-    _rows(ax, table.model.to_numpy(), "Log evidence")
+    ax.errorbar(difference, np.zeros(1), xerr=bar, fmt="o", ms=6, color=BLUE, capsize=3)
+    _rows(ax, ["fit"], "Log evidence")
     ax.set_xlabel("log evidence of the fit less\nthat of the reference\n(nats; band: odds within a factor of 2)")

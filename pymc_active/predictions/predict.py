@@ -114,7 +114,7 @@ def predict(
     if ensemble.gpm.box is not None:
         lost = "there the model knows no more than its prior"
         low, high = ensemble.gpm.box
-        warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost, may_all_be=True))
+        warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost))
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
     known = ensemble.gpm.read_known(len(points), X_new, y_trials=y_trials, exposure=exposure)
     size = np.ones(len(points)) if known is None else known

@@ -1,4 +1,4 @@
-"""Importance sampling around the modes of a fit: evidence, and the Pareto k of the Laplace approximation."""
+"""Importance sampling around the modes of a fit: evidence, and the Pareto k of its weights."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from scipy.special import logsumexp
 
 from pymc_active.inference.annealing import effective
 from pymc_active.inference.evidence import SampledEvidence
-from pymc_active.laplace.expansion import Expansion
-from pymc_active.support.threads import one_blas_thread
 
 # Above this, importance sampling cannot correct an approximation (Vehtari et al. 2024).
 PARETO_LIMIT = 0.7
 # Below this ratio of the largest weight to the mean, weights have no tail to fit.
 _NO_TAIL = 10.0
-# Draws for Pareto k. With more data an evaluation takes longer, and the posterior is closer to a Gaussian.
-_DRAWS, _FEWER_DRAWS, _LARGE = 4000, 1000, 100
 
 
 def sampled_evidence(log_weights: np.ndarray) -> SampledEvidence:
@@ -50,19 +46,3 @@ def pareto_shape(log_weights: np.ndarray) -> float:
     # ArviZ takes log likelihoods, and weighs by their inverses.
     _, k = array_stats.psislw(logsumexp(log_weights) - log_weights)
     return float(k)
-
-
-def pareto_k(best: Expansion, draws: int | None = None, random_seed: int | np.random.Generator | None = None) -> float:
-    """Shape of the tail of the importance weights from the Laplace approximation to the posterior.
-
-    Draws do not move along an embedding's rotations; densities include the volume of the orbit. The default is 4,000
-    draws for fewer than 100 points, otherwise 1,000; the standard error of k is then about 0.1 or 0.2.
-    """
-    # In the row space of an embedding; outside it the approximation is exact.
-    if draws is None:
-        draws = _DRAWS if len(best.posterior.y) < _LARGE else _FEWER_DRAWS
-    z = best.draw(draws, np.random.default_rng(random_seed))
-    t = (z - best.z) @ best.inverse_root.T
-    with one_blas_thread():
-        values = best.log_densities(z)
-    return pareto_shape(values + 0.5 * np.square(t).sum(1))
