@@ -555,16 +555,59 @@ def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
     pd.testing.assert_frame_equal(again.ask(), dear.ask())
 
 
+def test_prices_are_a_column_of_the_pool(tmp_path):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.uniform(size=(40, 2)), columns=["a", "b"], index=[f"p{i}" for i in range(40)])
+    gpm = pma.ard_gp(table[:8], np.sin(4 * table.a[:8]))
+    prices = pd.Series(rng.uniform(1, 9, 40), table.index)
+    column, listed, function = (
+        pma.Learner(gpm, "maximum", pool=pool, cost=cost, random_seed=1)
+        for pool, cost in (
+            (table.assign(price=prices), "price"),
+            (table, prices),
+            (
+                table,
+                lambda points: prices.to_numpy()[(table.to_numpy() == points.to_numpy()[:, None]).all(2).argmax(1)],
+            ),
+        )
+    )
+    for _ in range(2):
+        rows = [learner.ask() for learner in (column, listed, function)]
+        for row, learner in zip(rows, (column, listed, function), strict=True):
+            pd.testing.assert_frame_equal(row, rows[0])
+            learner.tell(row, np.sin(4 * row.a))
+    assert column.spent == listed.spent == function.spent == prices[list(column.asked_labels)].sum()
+    column.save(tmp_path / "run.nc")
+    again = pma.Learner.load(tmp_path / "run.nc")
+    assert again.spent == column.spent
+    pd.testing.assert_frame_equal(again.ask(), column.ask())
+    # Elsewhere a price is not known.
+    again.tell(pd.DataFrame({"a": [0.5], "b": [0.5]}), 1.0)
+    with pytest.raises(ValueError, match="the prices of its own points only"):
+        again.spent  # noqa: B018
+
+
 def test_costs_are_positive_functions_of_points():
     bounds = {"a": (0, 1), "b": (0, 1)}
     ours = pma.Learner(None, "function", bounds=bounds, cost=lambda t: 1 + t.a)
     assert ours.spent == 0
     for cost, words in (
         (3.0, "a function of a table"),
+        ("price", "a function of a table"),
+        ([1.0, 2.0], "prices of points are for a pool"),
         (lambda t: t.a - 2, "positive"),
         (lambda t: [1, 2], "each of 64"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             pma.Learner(None, "function", bounds=bounds, cost=cost)
+    pool = pd.DataFrame({"a": [0.0, 1.0, 2.0], "price": [1.0, 2.0, 3.0]})
+    for cost, table, words in (
+        ("dollars", pool, "is no column of the pool, which has a, price"),
+        ("price", pool.assign(price=0.0), "positive number for each of 3"),
+        ("price", pool.assign(a=0.0), r"lists the point \[0.0\] at two prices"),
+        ([1.0, 2.0], pool, "each of 3 points"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            pma.Learner(None, "function", pool=table, cost=cost)
     with pytest.raises(ValueError, match="a budget needs to know the cost"):
         pma.Learner(None, "function", bounds=bounds).run(len, 3, budget=3)

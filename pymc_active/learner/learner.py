@@ -26,6 +26,7 @@ from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger, read_results
 from pymc_active.learner.models_followed import ONLY, FollowedModels
 from pymc_active.learner.optimum import Optimum, find_optimum, read_until, regret_is_small
+from pymc_active.learner.price import Cost
 from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
@@ -111,9 +112,10 @@ class Learner(Summarized):
     space : Space, dict or DataFrame, optional
         In place of both: a :class:`Space` of numbers, steps, labels and constraints, which the builder was given as
         well; by default the model's. Points come back as rows of a data frame.
-    cost : callable, optional
-        What measurements cost: a function of a table of points that returns a positive number for each, in any unit.
-        The criterion is divided by it (in a logarithm less log cost), and :attr:`spent` counts it.
+    cost : str, array-like of shape (m,), or callable, optional
+        What measurements cost, positive numbers in any unit: the name of a column of the pool, a price for each point
+        of the pool, or a function of a table of points. The criterion is divided by it (in a logarithm less log cost),
+        and :attr:`spent` counts it.
     repeat, minimize : bool
         Offer points again after they were asked for; look for the minimum.
     prior : dict or sequence, optional
@@ -181,7 +183,7 @@ class Learner(Summarized):
         pool: Any = None,
         bounds: Any = None,
         space: Any = None,
-        cost: Callable[[Any], Any] | None = None,
+        cost: Cost | None = None,
         repeat: bool = False,
         minimize: bool = False,
         prior: Prior = None,
@@ -531,7 +533,7 @@ class Learner(Summarized):
             raise TypeError(f"oracle must be a function of a point, which returns its y; got {type(oracle).__name__}")
         count("n", n, least=0)
         if budget is not None and self._run.price is None:
-            raise ValueError("a budget needs to know the cost: Learner(..., cost=function of a table of points)")
+            raise ValueError("a budget needs to know the cost: Learner(..., cost=a column of the pool, or a function)")
         limits = None if until is None else read_until(until)
         if limits is not None:
             self._current.check_stoppable()
@@ -582,7 +584,7 @@ class Learner(Summarized):
         criterion: str | AnyCriterion | None = None,
         pool: Any = None,
         space: Any = None,
-        cost: Callable[[Any], Any] | None = None,
+        cost: Cost | None = None,
         executor: Executor | None = None,
         allow_pickle: bool = False,
     ) -> Self:

@@ -7,19 +7,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
+from pymc_active.learner.candidates import Candidates, Pool
 from pymc_active.support.tables import read_numbers
+
+# The name of a column of the pool, a price for each of its points, or a function of a table of points.
+type Cost = str | ArrayLike | Callable[[Any], Any]
+# Candidates at which a function is tried.
+_TRIED = 64
 
 
 class Price:
     """The price of points, from a user's function of these as the learner shows them."""
 
     def __init__(self, function: Callable[[Any], Any], inputs: Sequence, some: np.ndarray):
-        if not callable(function):
-            raise TypeError(
-                "cost must be a function of a table of points, such as lambda table: 5 + 0.1 * table['temperature']; "
-                f"got {type(function).__name__}"
-            )
         self.function, self.inputs = function, inputs
         # What it cannot say of candidates it says before anything is measured.
         self.of(some)
@@ -31,10 +33,7 @@ class Price:
             shown = space.decode(X)
         elif all(isinstance(name, str) for name in self.inputs):
             shown = pd.DataFrame(X, columns=list(self.inputs))
-        found = read_numbers(self.function(shown), "cost")
-        if found.shape not in ((), (len(X),)) or not ((found > 0) & np.isfinite(found)).all():
-            raise ValueError(f"cost must return a positive number for each of {len(X)} points; got {found!r}")
-        return np.broadcast_to(found, len(X))
+        return np.broadcast_to(_positive(self.function(shown), len(X)), len(X))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The log of the share of a measurement that a unit of cost pays for, (m,)."""
@@ -42,3 +41,57 @@ class Price:
 
     def gradient(self, X: np.ndarray) -> None:
         """A user's function has none."""
+
+
+class ListedPrice(Price):
+    """The prices (m,) of the points X (m, D) of a pool."""
+
+    def __init__(self, prices: Any, X: np.ndarray):
+        self.prices = np.broadcast_to(_positive(prices, len(X)), len(X))
+        self._known: dict[bytes, float] = {}
+        for row, price in zip(X + 0.0, self.prices.tolist(), strict=True):
+            if self._known.setdefault(row.tobytes(), price) != price:
+                raise ValueError(
+                    f"the pool lists the point {row.tolist()} at two prices: add an input that tells them apart"
+                )
+
+    def of(self, X: np.ndarray) -> np.ndarray:
+        """Prices (m,) of points X (m, D); a ValueError for points that are not in the pool."""
+        try:
+            return np.array([self._known[row.tobytes()] for row in X + 0.0], float)
+        except KeyError:
+            raise ValueError(
+                "the pool has the prices of its own points only: pass cost= as a function of a table of points"
+            ) from None
+
+
+def read_price(cost: Cost | None, candidates: Candidates, inputs: Sequence) -> Price | None:
+    """The price of points, checked at some candidates; ``cost`` is no longer the name of a column."""
+    if cost is None:
+        return None
+    if callable(cost):
+        return Price(cost, inputs, candidates.places(_TRIED))
+    if isinstance(cost, str) or np.ndim(cost) != 1:
+        raise TypeError(
+            "cost must be a function of a table of points, such as lambda table: 5 + 0.1 * table['temperature'], the "
+            f"name of a column of the pool, or a price for each point of the pool; got {cost!r}"
+        )
+    if not isinstance(candidates, Pool):
+        raise ValueError(f"prices of points are for a pool; of {candidates} cost is a function of a table of points")
+    return ListedPrice(cost, candidates.X)
+
+
+def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
+    """Prices and the rest of a table, if ``cost`` is the name of a column of it; else both as they are."""
+    if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame)):
+        return cost, pool
+    if cost not in pool.columns:
+        raise ValueError(f"cost={cost!r} is no column of the pool, which has {', '.join(map(str, pool.columns))}")
+    return pool[cost].to_numpy(), pool.drop(columns=cost)
+
+
+def _positive(values: Any, m: int) -> np.ndarray:
+    found = read_numbers(values, "cost")
+    if found.shape not in ((), (m,)) or not ((found > 0) & np.isfinite(found)).all():
+        raise ValueError(f"cost must be a positive number for each of {m} points; got {found!r}")
+    return found

@@ -21,7 +21,7 @@ from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, has_processes, read_processes, read_subject
-from pymc_active.learner.price import Price
+from pymc_active.learner.price import Price, read_price, split_column
 from pymc_active.learner.space_candidates import SpaceCandidates
 from pymc_active.learner.verification import Verification
 from pymc_active.models.advice import apart, code_for_missing_values, dependent_inputs
@@ -175,6 +175,7 @@ def new_run(
     cost=None,
 ) -> Run:  # fmt: skip
     """A new run; arguments and errors as for a ``Learner``."""
+    cost, pool = split_column(cost, pool)
     gpm = read_processes(gpm, observed)
     are_processes = has_processes(gpm)
     goals, methods = (GOALS_OF_PROCESSES, PROCESS_METHODS) if are_processes else (GOALS, METHODS)
@@ -284,7 +285,7 @@ def new_run(
         verification=verification,
         data=data,
         generator=np.random.default_rng(random_seed).bit_generator.state,
-        price=None if cost is None else Price(cost, inputs, candidates.places(_PLACES)),
+        price=read_price(cost, candidates, inputs),
         steps=(len(data.y),) if len(data.y) else (),
     )
 

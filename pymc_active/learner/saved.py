@@ -23,6 +23,7 @@ from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels, spanned
+from pymc_active.learner.price import ListedPrice
 from pymc_active.learner.run import Run, new_run
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
@@ -74,6 +75,8 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
         if candidates.table is not None:
             table = write_table(candidates.table)
             groups["pool"]["label"] = ("point", [str(label) for label in candidates.table.index])
+        if isinstance(run.price, ListedPrice):
+            groups["pool"]["cost"] = ("point", run.price.prices)
     elif isinstance(candidates, LazyPool):
         # Rows that were asked for tell whether the pool is the same when the run goes on.
         rows = np.array(rows_taken(ledger.tried, ledger.pending), int)
@@ -103,7 +106,7 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
         "verify": run.verification.every,
         "generator": dict(run.generator),
         "table": table,
-        "has_cost": run.price is not None,
+        "has_cost": run.price is not None and not isinstance(run.price, ListedPrice),
         "space": None if ledger.space is None else ledger.space.to_json(),
         "models": models,
         "is_fitted": run.fit is not None,
@@ -166,6 +169,8 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
     space = _space(document.get("space"), space)
     if document.get("has_cost") and cost is None:
         raise ValueError("a file cannot hold the function that says what measurements cost: pass it as cost=")
+    if "pool" in groups and "cost" in groups["pool"]:
+        cost = groups["pool"]["cost"].to_numpy()
     pool, bounds = _candidates(groups, document["table"], pool, space)
     # The saved run warned already.
     with ignoring(ActiveWarning):

@@ -34,12 +34,18 @@ class Steps:
     def __post_init__(self):
         if not (np.isfinite([self.low, self.high, self.step]).all() and self.low < self.high and self.step > 0):
             raise ValueError(f"Steps must have finite low < high and a positive step; got {self}")
+        if abs((self.high - self.low) / self.step - (n := self._n)) > 1e-9 * max(n, 1):
+            last = self.low + n * self.step
+            raise ValueError(f"high must be a whole number of steps above low; got {self}, whose last step is {last:g}")
+
+    @property
+    def _n(self) -> int:
+        return int(np.floor((self.high - self.low) / self.step * (1 + 1e-12)))
 
     @property
     def levels(self) -> np.ndarray:
         """All values."""
-        n = int(np.floor((self.high - self.low) / self.step * (1 + 1e-12)))
-        return self.low + self.step * np.arange(n + 1)
+        return self.low + self.step * np.arange(self._n + 1)
 
 
 class Group(NamedTuple):
