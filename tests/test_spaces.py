@@ -587,6 +587,13 @@ def test_prices_are_a_column_of_the_pool(tmp_path):
         again.spent  # noqa: B018
 
 
+def test_prices_in_another_order_than_the_pool_are_refused():
+    pool = pd.DataFrame({"a": [0.0, 1.0, 2.0]}, index=["p", "q", "r"])
+    prices = pd.Series([1.0, 2.0, 3.0], pool.index)
+    with pytest.raises(ValueError, match=r"row 0 is 'p' in pool and 'r' in cost. Write cost.loc\[pool.index\]"):
+        pma.Learner(None, "function", pool=pool, cost=prices[::-1])
+
+
 def test_costs_are_positive_functions_of_points():
     bounds = {"a": (0, 1), "b": (0, 1)}
     ours = pma.Learner(None, "function", bounds=bounds, cost=lambda t: 1 + t.a)

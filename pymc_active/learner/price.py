@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pymc_active.learner.candidates import Candidates, Pool
-from pymc_active.support.tables import read_numbers
+from pymc_active.support.tables import check_rows, read_numbers
 
 # The name of a column of the pool, a price for each of its points, or a function of a table of points.
 type Cost = str | ArrayLike | Callable[[Any], Any]
@@ -82,8 +82,13 @@ def read_price(cost: Cost | None, candidates: Candidates, inputs: Sequence) -> P
 
 
 def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
-    """Prices and the rest of a table, if ``cost`` is the name of a column of it; else both as they are."""
+    """Prices and the rest of a table, if ``cost`` is the name of a column of it; else both as they are.
+
+    A ValueError if a series of prices has its rows in another order than the table.
+    """
     if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame)):
+        if np.ndim(pool) == 2 and np.shape(cost) == (len(pool),):
+            check_rows(pool, cost, "cost", "pool")
         return cost, pool
     if cost not in pool.columns:
         raise ValueError(f"cost={cost!r} is no column of the pool, which has {', '.join(map(str, pool.columns))}")
