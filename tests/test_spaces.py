@@ -594,6 +594,13 @@ def test_prices_in_another_order_than_the_pool_are_refused():
         pma.Learner(None, "function", pool=pool, cost=prices[::-1])
 
 
+def test_a_budget_that_prices_add_up_to_is_spent():
+    pool = pd.DataFrame({"a": np.linspace(0, 1, 9), "price": 0.1})
+    learner = pma.Learner(None, "function", pool=pool, cost="price", random_seed=1)
+    learner.run(lambda rows: rows.a.item(), 9, budget=0.3, progressbar=False)
+    assert len(learner.asked_labels) == 3
+
+
 def test_costs_are_positive_functions_of_points():
     bounds = {"a": (0, 1), "b": (0, 1)}
     ours = pma.Learner(None, "function", bounds=bounds, cost=lambda t: 1 + t.a)

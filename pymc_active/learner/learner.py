@@ -547,7 +547,8 @@ class Learner(Summarized):
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask(progressbar=False)
-                if budget is not None and self.spent + self._price(self._ledger.read(x, "x")[0]) > budget:
+                # Sums of prices such as 0.1 are rounded.
+                if budget is not None and self.spent + self._price(self._ledger.read(x, "x")[0]) > budget * (1 + 1e-9):
                     self.forget(x)
                     return
                 # The oracle may write into its argument.
