@@ -587,6 +587,17 @@ def test_prices_are_a_column_of_the_pool(tmp_path):
         again.spent  # noqa: B018
 
 
+@pytest.mark.parametrize("told", [1.0, np.nan])
+def test_what_was_set_otherwise_has_the_price_of_what_was_asked(tmp_path, told):
+    pool = pd.DataFrame({"a": [0.1, 0.9, 1.9, 3.1], "price": [1.0, 2.0, 3.0, 4.0]}, index=list("pqrs"))
+    learner = pma.Learner(None, "function", pool=pool, cost="price", random_seed=1)
+    asked = learner.ask()
+    learner.tell(asked.round(), told, asked=asked)
+    assert learner.spent == pool.price[asked.index].sum()
+    learner.save(tmp_path / "run.nc")
+    assert pma.Learner.load(tmp_path / "run.nc").spent == learner.spent
+
+
 def test_prices_in_another_order_than_the_pool_are_refused():
     pool = pd.DataFrame({"a": [0.0, 1.0, 2.0]}, index=["p", "q", "r"])
     prices = pd.Series([1.0, 2.0, 3.0], pool.index)

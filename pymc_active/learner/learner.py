@@ -270,10 +270,11 @@ class Learner(Summarized):
     @property
     def spent(self) -> float:
         """The ``cost`` of all points told after the start, failures as well; without it their number."""
-        return self._price(self._ledger.matrix((*self._ledger.told, *self._ledger.failed)))
+        choices = (*self._ledger.told, *self._ledger.failed)
+        return self._price(self._ledger.matrix(choices), [choice.row for choice in choices])
 
-    def _price(self, X: np.ndarray) -> float:
-        return float(len(X) if self._run.price is None else self._run.price.of(X).sum())
+    def _price(self, X: np.ndarray, rows: Sequence[int] | None = None) -> float:
+        return float(len(X) if self._run.price is None else self._run.price.of(X, rows).sum())
 
     def _shown(self, X: np.ndarray) -> Any:
         return X if self.space is None else self.space.decode(X)

@@ -26,8 +26,8 @@ class Price:
         # What it cannot say of candidates it says before anything is measured.
         self.of(some)
 
-    def of(self, X: np.ndarray) -> np.ndarray:
-        """Prices (m,) of points X (m, D); a ValueError unless all are positive."""
+    def of(self, X: np.ndarray, rows: Sequence[int] | None = None) -> np.ndarray:
+        """Prices (m,) of points X (m, D), which answer ``rows`` of a pool; a ValueError unless all are positive."""
         space, shown = getattr(self.inputs, "space", None), X
         if space is not None:
             shown = space.decode(X)
@@ -55,10 +55,14 @@ class ListedPrice(Price):
                     f"the pool lists the point {row.tolist()} at two prices: add an input that tells them apart"
                 )
 
-    def of(self, X: np.ndarray) -> np.ndarray:
-        """Prices (m,) of points X (m, D); a ValueError for points that are not in the pool."""
+    def of(self, X: np.ndarray, rows: Sequence[int] | None = None) -> np.ndarray:
+        """Prices (m,) of points X (m, D) or of ``rows``, where not -1; a ValueError for points not in the pool."""
+        listed = [-1] * len(X) if rows is None else rows
         try:
-            return np.array([self._known[row.tobytes()] for row in X + 0.0], float)
+            found = [
+                self.prices[i] if i >= 0 else self._known[x.tobytes()] for i, x in zip(listed, X + 0.0, strict=True)
+            ]
+            return np.array(found, float)
         except KeyError:
             raise ValueError(
                 "the pool has the prices of its own points only: pass cost= as a function of a table of points"
