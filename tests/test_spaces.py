@@ -587,6 +587,18 @@ def test_prices_are_a_column_of_the_pool(tmp_path):
         again.spent  # noqa: B018
 
 
+def test_prices_are_a_column_of_a_pool_that_is_a_dict():
+    with pm.Model() as line:
+        x = pm.Data("x", [0.0, 1.0])
+        pm.Normal("y", pm.Normal("slope") * x, 1.0, observed=[0.1, 0.9])
+    pool = {"x": [1.0, 2.0, 3.0], "price": [2.0, 3.0, 4.0]}
+    learner = pma.Learner(line, "parameters", pool=pool, cost="price", random_seed=1)
+    learner.tell(learner.ask(fixed={"x": 2.0}), 2.1)
+    assert learner.spent == 3.0
+    with pytest.raises(ValueError, match="is no column of the pool, which has x, price"):
+        pma.Learner(line, "parameters", pool=pool, cost="prize")
+
+
 @pytest.mark.parametrize("told", [1.0, np.nan])
 def test_what_was_set_otherwise_has_the_price_of_what_was_asked(tmp_path, told):
     pool = pd.DataFrame({"a": [0.1, 0.9, 1.9, 3.1], "price": [1.0, 2.0, 3.0, 4.0]}, index=list("pqrs"))

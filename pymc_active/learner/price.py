@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,13 +90,14 @@ def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
 
     A ValueError if a series of prices has its rows in another order than the table.
     """
-    if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame)):
+    if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame | Mapping)):
         if np.ndim(pool) == 2 and np.shape(cost) == (len(pool),):
             check_rows(pool, cost, "cost", "pool")
         return cost, pool
-    if cost not in pool.columns:
-        raise ValueError(f"cost={cost!r} is no column of the pool, which has {', '.join(map(str, pool.columns))}")
-    return pool[cost].to_numpy(), pool.drop(columns=cost)
+    if cost not in pool:
+        raise ValueError(f"cost={cost!r} is no column of the pool, which has {', '.join(map(str, pool))}")
+    rest = pool.drop(columns=cost) if isinstance(pool, pd.DataFrame) else {k: pool[k] for k in pool if k != cost}
+    return np.asarray(pool[cost]), rest
 
 
 def _positive(values: Any, m: int) -> np.ndarray:
