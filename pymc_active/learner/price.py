@@ -91,7 +91,7 @@ def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
     A ValueError if a series of prices has its rows in another order than the table.
     """
     if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame | Mapping)):
-        if np.ndim(pool) == 2 and np.shape(cost) == (len(pool),):
+        if isinstance(pool, pd.DataFrame) and isinstance(cost, pd.Series) and len(cost) == len(pool):
             check_rows(pool, cost, "cost", "pool")
         return cost, pool
     if cost not in pool:
