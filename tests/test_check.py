@@ -479,3 +479,9 @@ def test_a_reference_no_longer_than_the_fit_says_so(particles, longer):
 
 def test_reports_carry_their_verdict(report):
     assert report.attrs["verdict"] == verdict(report)
+
+
+def test_a_fit_is_no_reference_of_itself(fit):
+    again = pma.fit(fit.gpm, random_seed=2, progressbar=False)
+    assert "draws of the fit itself" in pma.check(again, again, X_new=NEW[:2]).attrs["verdict"]
+    assert not pma.check(again, pma.fit(fit.gpm, random_seed=3, progressbar=False), X_new=NEW[:2]).attrs["doubts"]

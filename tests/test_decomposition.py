@@ -120,6 +120,14 @@ def test_numbers_in_words_are_those_of_the_posterior(drawn):
     assert_allclose(float(said), median, rtol=0.06)
 
 
+def test_a_number_of_two_modes_is_told_by_its_interval():
+    """Months tell a period of 12 months from one of 12 / 11 by the prior alone."""
+    x = np.arange(36.0)
+    y = 0.1 * x + np.sin(2 * np.pi * x / 12) + 0.1 * np.random.default_rng(0).normal(size=36)
+    fit = pma.fit(pma.composite_gp(x, y, "LIN + PER", bounds=[(0, 36)]), random_seed=1, progressbar=False)
+    assert "with period 12 (1.1 to 12) months" in decompose(fit, unit="months").descriptions[1]
+
+
 def test_products_that_were_multiplied_out_add_up_to_the_kernel():
     gpm = model("(SE + LIN) * (PER + RQ * SE) + LIN")
     posterior = gpm.posterior()

@@ -66,6 +66,14 @@ def test_whatever_a_user_adds_is_shown():
     assert table.loc["log_of_less"].tolist() == ["nan", "nan", "nan to nan"]
 
 
+def test_a_year_is_shown_to_the_digits_that_it_is_known_to():
+    year = np.arange(1980.0, 2010)
+    gpm = pma.composite_gp(year, 3.0 * (year > 1994) + 0.1 * RNG.normal(size=30), "STEP", bounds=[(1980, 2010)])
+    [table] = pma.fit_laplace(gpm, **QUICK)._summary().tables
+    low, high = map(float, table.loc["location_STEP", "89 % interval"].split(" to "))
+    assert 1994 <= low < high <= 1995
+
+
 @pytest.mark.slow
 def test_parameters_of_the_users_own_model():
     t = np.linspace(0, 6, 8)

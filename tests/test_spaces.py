@@ -587,6 +587,43 @@ def test_prices_are_a_column_of_the_pool(tmp_path):
         again.spent  # noqa: B018
 
 
+def test_prices_are_a_column_of_a_pool_that_is_a_dict():
+    with pm.Model() as line:
+        x = pm.Data("x", [0.0, 1.0])
+        pm.Normal("y", pm.Normal("slope") * x, 1.0, observed=[0.1, 0.9])
+    pool = {"x": [1.0, 2.0, 3.0], "price": [2.0, 3.0, 4.0]}
+    learner = pma.Learner(line, "parameters", pool=pool, cost="price", random_seed=1)
+    learner.tell(learner.ask(fixed={"x": 2.0}), 2.1)
+    assert learner.spent == 3.0
+    with pytest.raises(ValueError, match="is no column of the pool, which has x, price"):
+        pma.Learner(line, "parameters", pool=pool, cost="prize")
+
+
+@pytest.mark.parametrize("told", [1.0, np.nan])
+def test_what_was_set_otherwise_has_the_price_of_what_was_asked(tmp_path, told):
+    pool = pd.DataFrame({"a": [0.1, 0.9, 1.9, 3.1], "price": [1.0, 2.0, 3.0, 4.0]}, index=list("pqrs"))
+    learner = pma.Learner(None, "function", pool=pool, cost="price", random_seed=1)
+    asked = learner.ask()
+    learner.tell(asked.round(), told, asked=asked)
+    assert learner.spent == pool.price[asked.index].sum()
+    learner.save(tmp_path / "run.nc")
+    assert pma.Learner.load(tmp_path / "run.nc").spent == learner.spent
+
+
+def test_prices_in_another_order_than_the_pool_are_refused():
+    pool = pd.DataFrame({"a": [0.0, 1.0, 2.0]}, index=["p", "q", "r"])
+    prices = pd.Series([1.0, 2.0, 3.0], pool.index)
+    with pytest.raises(ValueError, match=r"row 0 is 'p' in pool and 'r' in cost. Write cost.loc\[pool.index\]"):
+        pma.Learner(None, "function", pool=pool, cost=prices[::-1])
+
+
+def test_a_budget_that_prices_add_up_to_is_spent():
+    pool = pd.DataFrame({"a": np.linspace(0, 1, 9), "price": 0.1})
+    learner = pma.Learner(None, "function", pool=pool, cost="price", random_seed=1)
+    learner.run(lambda rows: rows.a.item(), 9, budget=0.3, progressbar=False)
+    assert len(learner.asked_labels) == 3
+
+
 def test_costs_are_positive_functions_of_points():
     bounds = {"a": (0, 1), "b": (0, 1)}
     ours = pma.Learner(None, "function", bounds=bounds, cost=lambda t: 1 + t.a)

@@ -81,6 +81,8 @@ def make_reference(
     if kind == "run" and gpm.shapes and len(draws) <= len(fit.ensemble):
         # As where no more particles are affordable.
         doubts += (f"it has no more draws than the fit, {len(fit.ensemble):,}, so both may miss the same",)
+    if kind == "fit" and gpm.shapes and np.array_equal(reference.ensemble.thetas, fit.ensemble.thetas):
+        doubts += ("it has the draws of the fit itself: fit again with another random_seed and more particles",)
     return Reference(kind, reference, draws, mixture(draws, X), doubts, reference.evidence)
 
 

@@ -35,8 +35,11 @@ def _table(drawn: dict[str, np.ndarray], names_of: dict[int, list]) -> pd.DataFr
             labels = names_of.get(values.shape[1], range(values.shape[1])) if index else ()
             row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
             low, middle, high = np.quantile(one, QUANTILES)
-            spread = [f"{one.std():.2g}", f"{low:.3g} to {high:.3g}"] if (one != one[0]).any() else ["0", "fixed"]
-            rows[row] = [f"{middle:.4g}", *spread]
+            rows[row] = [f"{middle:.4g}", "0", "fixed"]
+            if (one != one[0]).any():
+                # As many digits as show the spread, of a year as well.
+                digits = int(np.nan_to_num(np.clip(np.log10(abs(middle) / one.std()) + 2, 3, 12), nan=3))
+                rows[row] = [f"{middle:.{digits + 1}g}", f"{one.std():.2g}", f"{low:.{digits}g} to {high:.{digits}g}"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])
 
 

@@ -270,10 +270,11 @@ class Learner(Summarized):
     @property
     def spent(self) -> float:
         """The ``cost`` of all points told after the start, failures as well; without it their number."""
-        return self._price(self._ledger.matrix((*self._ledger.told, *self._ledger.failed)))
+        choices = (*self._ledger.told, *self._ledger.failed)
+        return self._price(self._ledger.matrix(choices), [choice.row for choice in choices])
 
-    def _price(self, X: np.ndarray) -> float:
-        return float(len(X) if self._run.price is None else self._run.price.of(X).sum())
+    def _price(self, X: np.ndarray, rows: Sequence[int] | None = None) -> float:
+        return float(len(X) if self._run.price is None else self._run.price.of(X, rows).sum())
 
     def _shown(self, X: np.ndarray) -> Any:
         return X if self.space is None else self.space.decode(X)
@@ -547,7 +548,8 @@ class Learner(Summarized):
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
             for _ in range(n):
                 x = self.ask(progressbar=False)
-                if budget is not None and self.spent + self._price(self._ledger.read(x, "x")[0]) > budget:
+                # Sums of prices such as 0.1 are rounded.
+                if budget is not None and self.spent + self._price(self._ledger.read(x, "x")[0]) > budget * (1 + 1e-9):
                     self.forget(x)
                     return
                 # The oracle may write into its argument.

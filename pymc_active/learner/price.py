@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pymc_active.learner.candidates import Candidates, Pool
-from pymc_active.support.tables import read_numbers
+from pymc_active.support.tables import check_rows, read_numbers
 
 # The name of a column of the pool, a price for each of its points, or a function of a table of points.
 type Cost = str | ArrayLike | Callable[[Any], Any]
@@ -26,8 +26,8 @@ class Price:
         # What it cannot say of candidates it says before anything is measured.
         self.of(some)
 
-    def of(self, X: np.ndarray) -> np.ndarray:
-        """Prices (m,) of points X (m, D); a ValueError unless all are positive."""
+    def of(self, X: np.ndarray, rows: Sequence[int] | None = None) -> np.ndarray:
+        """Prices (m,) of points X (m, D), which answer ``rows`` of a pool; a ValueError unless all are positive."""
         space, shown = getattr(self.inputs, "space", None), X
         if space is not None:
             shown = space.decode(X)
@@ -55,10 +55,14 @@ class ListedPrice(Price):
                     f"the pool lists the point {row.tolist()} at two prices: add an input that tells them apart"
                 )
 
-    def of(self, X: np.ndarray) -> np.ndarray:
-        """Prices (m,) of points X (m, D); a ValueError for points that are not in the pool."""
+    def of(self, X: np.ndarray, rows: Sequence[int] | None = None) -> np.ndarray:
+        """Prices (m,) of points X (m, D) or of ``rows``, where not -1; a ValueError for points not in the pool."""
+        listed = [-1] * len(X) if rows is None else rows
         try:
-            return np.array([self._known[row.tobytes()] for row in X + 0.0], float)
+            found = [
+                self.prices[i] if i >= 0 else self._known[x.tobytes()] for i, x in zip(listed, X + 0.0, strict=True)
+            ]
+            return np.array(found, float)
         except KeyError:
             raise ValueError(
                 "the pool has the prices of its own points only: pass cost= as a function of a table of points"
@@ -82,12 +86,18 @@ def read_price(cost: Cost | None, candidates: Candidates, inputs: Sequence) -> P
 
 
 def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
-    """Prices and the rest of a table, if ``cost`` is the name of a column of it; else both as they are."""
-    if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame)):
+    """Prices and the rest of a table, if ``cost`` is the name of a column of it; else both as they are.
+
+    A ValueError if a series of prices has its rows in another order than the table.
+    """
+    if not (isinstance(cost, str) and isinstance(pool, pd.DataFrame | Mapping)):
+        if isinstance(pool, pd.DataFrame) and isinstance(cost, pd.Series) and len(cost) == len(pool):
+            check_rows(pool, cost, "cost", "pool")
         return cost, pool
-    if cost not in pool.columns:
-        raise ValueError(f"cost={cost!r} is no column of the pool, which has {', '.join(map(str, pool.columns))}")
-    return pool[cost].to_numpy(), pool.drop(columns=cost)
+    if cost not in pool:
+        raise ValueError(f"cost={cost!r} is no column of the pool, which has {', '.join(map(str, pool))}")
+    rest = pool.drop(columns=cost) if isinstance(pool, pd.DataFrame) else {k: pool[k] for k in pool if k != cost}
+    return np.asarray(pool[cost]), rest
 
 
 def _positive(values: Any, m: int) -> np.ndarray:

@@ -29,8 +29,9 @@ from pymc_active.support.threads import one_blas_thread
 Term = tuple[Node, ...]
 # A grid this fine still shows a period of a hundredth of the range: a guess.
 _N_GRID = 1000
-# A number whose sd is a larger part of it is given by its interval (guess).
-_WIDE = 0.3
+# A number whose sd is a larger part of it is given by its interval: the second where its median is within the third of
+# an end of the interval, as of two modes (guesses).
+_WIDE, _WIDE_ASKEW, _ASKEW = 0.3, 0.05, 0.1
 # The phrase for a base kernel, and the parameters whose sizes it names.
 _PHRASES = {
     "PER": ("a periodic function{of} with period {size}", "log_period"),
@@ -259,7 +260,8 @@ def _number(values: np.ndarray, weights: np.ndarray, unit: str) -> str:
     low, median, high = np.quantile(values, QUANTILES, weights=weights, method="inverted_cdf")
     sd = (high - low) / (2 * Z89)
     interval = f"{two_digits(median)} ({two_digits(low)} to {two_digits(high)})"
-    return (plus_minus(median, sd) if sd <= _WIDE * abs(median) else interval) + (f" {unit}" if unit else "")
+    wide = _WIDE_ASKEW if min(median - low, high - median) < _ASKEW * (high - low) else _WIDE
+    return (plus_minus(median, sd) if sd <= wide * abs(median) else interval) + (f" {unit}" if unit else "")
 
 
 def percent(share: float) -> str:

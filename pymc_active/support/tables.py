@@ -199,7 +199,7 @@ def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
     return probabilities
 
 
-def check_rows(X: Any, y: Any, what: str = "y") -> None:
+def check_rows(X: Any, y: Any, what: str = "y", rows: str = "X") -> None:
     """Raise a ValueError if a data frame and a series have different row labels, or another order of these.
 
     So do DataArrays with a coordinate of their rows. Counted rows, 0, 1, ..., have no labels, unless ``y`` has the same
@@ -215,9 +215,9 @@ def check_rows(X: Any, y: Any, what: str = "y") -> None:
     if row is None:
         return
     plain = [one.item() if isinstance(one, np.generic) else one for one in (X.index[row], y.index[row])]
-    problem = f"row {row} is {plain[0]!r} in X and {plain[1]!r} in {what}"
-    advice = f"Write {what}.loc[X.index], or {what}.to_numpy() if they belong together as they stand."
-    raise ValueError(f"the rows of X and of {what} have different labels: {problem}. {advice}")
+    problem = f"row {row} is {plain[0]!r} in {rows} and {plain[1]!r} in {what}"
+    advice = f"Write {what}.loc[{rows}.index], or {what}.to_numpy() if they belong together as they stand."
+    raise ValueError(f"the rows of {rows} and of {what} have different labels: {problem}. {advice}")
 
 
 def _with_index(values: Any) -> Any:
