@@ -497,3 +497,19 @@ def test_a_report_looks_closer(lab):
     assert lab.run("report", "run.nc") == 0
     assert "y[5] = " in lab.err
     assert "is far from what all other data predict there" in lab.err
+
+
+def test_names_of_rows_are_no_input(tmp_path, capsys):
+    """A column of names that nobody said is one; labels that are told apart by themselves may be one as well."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"sample": [f"S{i}" for i in range(24)], "T": rng.uniform(size=24)})
+    table.to_csv(tmp_path / "pool.csv", index=False)
+    table[:5].assign(y=rng.normal(size=5)).to_csv(tmp_path / "data.csv", index=False)
+    files = {"candidates": "pool.csv", "state": "run.nc"}
+    command = ["suggest", str(tmp_path / "data.csv"), "--target", "y"]
+    command += [part for name, file in files.items() for part in (f"--{name}", str(tmp_path / file))]
+    assert main(command) != 0
+    said = capsys.readouterr().err
+    assert "pool.csv has another sample in each row" in said
+    assert "pass --id sample" in said
+    assert main([*command, "--id", "sample"]) == 0

@@ -58,7 +58,7 @@ BUDGETS = {
     "structure": 1700,
     "criteria": 3540,
     "checking": 660,
-    "learner": 4100,
+    "learner": 4120,
     "relevant_inputs": 1440,
     "plots": 1520,
     "datasets": 60,

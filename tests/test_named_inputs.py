@@ -273,21 +273,21 @@ def test_candidates_far_from_all_data_are_in_other_units():
         pma.Learner(gpm, bounds=[(1.3, 2.3), (0, 1)])
     pma.Learner(pma.ard_gp(X, y), bounds=[(1.3, 2.3), (0, 1)])
 
-    several = (
-        "10 of 10 rows of X have heat far outside 0 to 1, where measurements are made, such as .*: give both in the"
-    )
+    several = "all 10 points have heat from 273.134 to 273.8277, its bounds from 0 to 1: give both in the same units"
     assert said(pma.ard_gp(X.assign(heat=X["heat"] + 273), y, bounds=BOUNDS), several)
 
 
 def test_data_of_which_all_lie_outside_the_bounds_are_in_other_units():
     """As learning rates where bounds are of their logarithms, which is less than a width away."""
     rates = X.assign(heat=10 ** -(2 + 3 * X["heat"]))
-    units = "10 of 10 rows of X have heat outside -5 to -1, where measurements are made, such as 0.00.*: give both in"
+    units = "all 10 points have heat from 3.3e-05 to 0.003962, its bounds from -5 to -1: give both in"
     bounds = {"heat": (-5.0, -1.0), "acid": (0.0, 1.0)}
     gpm = pma.ard_gp(rates, y, bounds=bounds)
     assert said(gpm, units)
+    learner = pma.Learner(None, bounds=bounds, random_seed=1)
+    learner.tell(rates, y)
     with pytest.warns(pma.DataWarning, match=units):
-        pma.Learner(None, bounds=bounds).tell(rates, y)
+        learner.ask()
     # Neither are replicates of a point, nor points beside the bounds.
     pma.Learner(None, bounds=bounds).tell(pd.DataFrame({"heat": [-5.5] * 3, "acid": [0.5] * 3}), y[:3])
     pma.Learner(None, bounds=bounds).tell(pd.DataFrame({"heat": [-5.3, -5.2, -5.1], "acid": [0.5] * 3}), y[:3])

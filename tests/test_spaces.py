@@ -582,9 +582,9 @@ def test_prices_are_a_column_of_the_pool(tmp_path):
     assert again.spent == column.spent
     pd.testing.assert_frame_equal(again.ask(), column.ask())
     # Elsewhere a price is not known.
-    again.tell(pd.DataFrame({"a": [0.5], "b": [0.5]}), 1.0)
     with pytest.raises(ValueError, match="the prices of its own points only"):
-        again.spent  # noqa: B018
+        again.tell(pd.DataFrame({"a": [0.5], "b": [0.5]}), 1.0)
+    assert again.spent == column.spent
 
 
 def test_prices_are_a_column_of_a_pool_that_is_a_dict():

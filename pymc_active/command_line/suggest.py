@@ -134,9 +134,7 @@ def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list
     no_input = {given.target, given.error, given.id}
     if shared := [name for name in filled if name in measured.cells and name not in no_input]:
         return shared
-    raise ValueError(
-        f"{candidates.name} shares no inputs with {measured.name}, which has {listing(measured.cells, 12)}"
-    )
+    raise ValueError(f"{candidates.name} shares no inputs with {measured.name}, of {listing(measured.cells, 12)}")
 
 
 def _space(given: Namespace, measured: Table, candidates: Table | None) -> pma.Space | None:

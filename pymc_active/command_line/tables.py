@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.spaces.space import Space
-from pymc_active.spaces.variables import Categorical
+from pymc_active.spaces.variables import NAMES, Categorical
 
 # What a cell without a result looks like, and the cell of an experiment that failed, in lower case.
 _EMPTY = ("", "-", "?", "n/a", "#n/a", "na", "nan", "nd", "n.d.", "none", "null")
@@ -48,10 +48,14 @@ class Table(NamedTuple):
         return pd.DataFrame(found, index=self.cells.index)
 
     def labels(self, columns: Sequence[str]) -> dict[str, set[str]]:
-        """The cells of columns of text in which none looks like a number."""
+        """The cells of columns of text in which none looks like a number; a ValueError if each is another one."""
         cells = {name: self.column(name, "input") for name in columns}
         filled = {name: column[~is_empty(column)] for name, column in cells.items()}
-        return {name: set(found) for name, found in filled.items() if len(found) and not found.str.match(_BEGINS).any()}
+        texts = {name: one for name, one in filled.items() if len(one) and not one.str.match(_BEGINS).any()}
+        if names := [name for name, one in texts.items() if len(one) > NAMES and one.is_unique]:
+            remedy = f"if it names the rows, pass --id {names[0]}; if it is an input, --categorical {names[0]}"
+            raise ValueError(f"{self.name} has another {names[0]} in each row: {remedy}")
+        return {name: set(one) for name, one in texts.items()}
 
     def inputs(self, columns: Sequence[str], label: str | None, space: Space | None = None) -> pd.DataFrame:
         """The inputs, labelled by the column ``label``, or else by row; a ValueError if one is missing or repeated.
@@ -82,14 +86,11 @@ class Table(NamedTuple):
             return f"; with a decimal {'comma pass' if ',' in cell else 'point leave out'} --decimal ,"
         if cell.startswith(("<", ">")):
             return "; of a detection limit write about half of it"
-        if re.match(_BEGINS, cell) and what != "input":
-            return "; write the number alone, without its unit, and dates as days since the first"
+        has_unit = re.match(_BEGINS, cell) is not None
+        unit = "; write the number alone, without its unit, and dates as days since the first" if has_unit else ""
         if what == "input":
-            unit = "write the number alone, without its unit, and dates as days since the first; " * bool(
-                re.match(_BEGINS, cell)
-            )
-            return f"; {unit}of labels pass --categorical and the column, or --id; or choose the inputs with --inputs"
-        return "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
+            return f"{unit}; of labels pass --categorical and the column, or --id; or choose the inputs with --inputs"
+        return unit or "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
 
 
 def same(rows: np.ndarray, one: np.ndarray) -> np.ndarray:

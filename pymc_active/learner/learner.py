@@ -463,6 +463,8 @@ class Learner(Summarized):
             return
         data, positions = data.rows(rows), list(compress(positions, rows))
         X, told, _ = data
+        # A point without a price is refused before it is learned.
+        self._price(X, [-1 if i is None else ledger.pending[i].row for i in positions])
         labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if(far_outside(X, *places.limits, ledger.inputs))

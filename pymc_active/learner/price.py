@@ -65,7 +65,8 @@ class ListedPrice(Price):
             return np.array(found, float)
         except KeyError:
             raise ValueError(
-                "the pool has the prices of its own points only: pass cost= as a function of a table of points"
+                "the pool has the prices of its own points only: pass the candidate that was asked for as asked=, or "
+                "make the learner with a function of a table of points as cost="
             ) from None
 
 

@@ -33,8 +33,9 @@ METHODS = ("auto", "smc", "laplace")
 _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
 # A search by a compiled graph, which takes one set of hyperparameters at a time, costs so many times as much.
 _GRAPH = 10
-# What annealing may cost in a longer run; fewer particles than this would not show much.
-_BUDGET, _FEWEST_ANNEALED = 6e6, 200
+# What annealing may cost in a longer run; fewer particles than this would not show much; particles beside draws around
+# modes, in units of the default number (a guess).
+_BUDGET, _FEWEST_ANNEALED, _BESIDE_MODES = 6e6, 200, 2
 # Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
 _NARROW = 2
 # Nats by which annealed particles may be behind, and the error of their log evidence, until a search of modes, which is
@@ -144,6 +145,9 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     posterior = gpm.posterior()
     cost = _cost(gpm, posterior, 1) * (1 if posterior.is_array else _GRAPH)
     affordable, usual = min(n_particles, int(_BUDGET / cost)), gpm.n_particles(len(posterior.y))
+    if posterior.hides_modes and gpm.embedding is None:
+        # Weighted draws around modes are the reference; annealed ones only show what these have missed.
+        affordable = min(affordable, _BESIDE_MODES * usual)
     # Where particles for an embedding are affordable at all, they are what the fit is made of.
     n_annealed = n_particles if gpm.embedding is not None else max(affordable, min(usual, n_particles))
     found = choose(gpm, n_particles, rng, progressbar, n_annealed=n_annealed)

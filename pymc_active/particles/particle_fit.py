@@ -54,18 +54,13 @@ _MOST_MOVES, _ACCEPTED = 8, 0.4
 # Points and families, relative to those of the last fresh fit, and error of the evidence since then (nats), at which to
 # draw anew.
 _GROWTH, _FAMILIES, _ADDED_ERROR = 1.5, 0.4, 0.7
-
-
 # By how many nats, and standard errors, the evidence of a fresh fit is lower if it misses mass; estimates agree if they
 # differ by less than so many of these errors and nats.
 _MISSED, _ERRORS, _NATS = 1.0, 2.0, 0.2
-
 # Particles whose density a file holds.
 _TOLD = 4
-
 # What files hold of a swarm, besides z: by particle, and single numbers.
 COLUMNS, NUMBERS = ("log_weights", "log_likelihood", "families"), ("log_evidence", "log_evidence_error", "step")
-
 # Particles that may be asked for.
 FEWEST = 32
 

@@ -14,7 +14,7 @@ from pymc_active.support.tables import as_floats, read_inputs, read_numbers
 # Levels of one input at most; longer ranges of numbers are better taken for real ones.
 _MOST_LEVELS = 10_000
 # Longer columns of text without repetition are names of rows (a guess).
-_NAMES = 20
+NAMES = 20
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def of_column(column: pd.Series) -> Variable:
         return make_variable(name, column.dtype)
     if not pd.api.types.is_numeric_dtype(column.dtype):
         labels = pd.unique(column.dropna())
-        if len(labels) == len(column) > _NAMES:
+        if len(labels) == len(column) > NAMES:
             raise ValueError(f"{name} has another label in each row, which tells nothing: table.set_index({name!r})")
         return make_variable(name, labels.tolist())
     if pd.api.types.is_bool_dtype(column.dtype):
