@@ -633,14 +633,19 @@ def test_costs_are_positive_functions_of_points():
         ("price", "a function of a table"),
         ([1.0, 2.0], "prices of points are for a pool"),
         (lambda t: t.a - 2, "positive"),
-        (lambda t: [1, 2], "each of 64"),
+        (lambda t: [1, 2], r"each of 64 points; got numbers of shape \(2,\)"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             pma.Learner(None, "function", bounds=bounds, cost=cost)
+    with pytest.raises(KeyError, match="dose") as raised:
+        pma.Learner(None, "function", bounds=bounds, cost=lambda t: t["dose"])
+    assert raised.value.__notes__ == [
+        "The function cost= gets a DataFrame with the columns a, b, a row for each point."
+    ]
     pool = pd.DataFrame({"a": [0.0, 1.0, 2.0], "price": [1.0, 2.0, 3.0]})
     for cost, table, words in (
         ("dollars", pool, "is no column of the pool, which has a, price"),
-        ("price", pool.assign(price=0.0), "positive number for each of 3"),
+        ("price", pool.assign(price=[1.0, -2.0, 3.0]), "positive number for each of 3 points; point 1 has -2"),
         ("price", pool.assign(a=0.0), r"lists the point \[0.0\] at two prices"),
         ([1.0, 2.0], pool, "each of 3 points"),
     ):

@@ -191,7 +191,9 @@ def read_criteria(
     asked = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
     named = [name for entry in asked if (name := Named.read(entry, fit.gpm.inputs)) is not None and name.name in known]
     if not named or len(named) < len(asked):
-        raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, asked))}")
+        raise ValueError(
+            f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, asked)) or 'none'}"
+        )
     domain, targets = read_domain(None, pool, fit.gpm.inputs), pool[rows_among(len(pool))]
     if any(CRITERIA[name.name].kind == "maximum" for name in named):
         check_data(fit.y, fit.gpm)

@@ -33,7 +33,13 @@ class Price:
             shown = space.decode(X)
         elif all(isinstance(name, str) for name in self.inputs):
             shown = pd.DataFrame(X, columns=list(self.inputs))
-        return np.broadcast_to(_positive(self.function(shown), len(X)), len(X))
+        try:
+            found = self.function(shown)
+        except Exception as error:
+            columns = f" with the columns {', '.join(shown.columns)}" if isinstance(shown, pd.DataFrame) else ""
+            error.add_note(f"The function cost= gets a {type(shown).__name__}{columns}, a row for each point.")
+            raise
+        return np.broadcast_to(_positive(found, len(X)), len(X))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The log of the share of a measurement that a unit of cost pays for, (m,)."""
@@ -103,6 +109,8 @@ def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
 
 def _positive(values: Any, m: int) -> np.ndarray:
     found = read_numbers(values, "cost")
-    if found.shape not in ((), (m,)) or not ((found > 0) & np.isfinite(found)).all():
-        raise ValueError(f"cost must be a positive number for each of {m} points; got {found!r}")
+    if found.shape not in ((), (m,)):
+        raise ValueError(f"cost must be a positive number for each of {m} points; got numbers of shape {found.shape}")
+    for row in np.flatnonzero(~((found > 0) & np.isfinite(found)))[:1]:
+        raise ValueError(f"cost must be a positive number for each of {m} points; point {row} has {found.flat[row]:g}")
     return found
