@@ -161,3 +161,13 @@ def test_only_the_engines_ask_which_kind_of_fit_they_have():
 def test_what_is_at_the_bottom_can_be_imported_first():
     code = "import pymc_active.posterior.array, pymc_active.posterior.graph"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_takes_long_to_load_is_loaded_where_it_is_used():
+    slow = [
+        f"{module}, line {node.lineno}"
+        for module, path in MODULES.items()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "scipy.stats" in ast.unparse(node)
+    ]
+    assert not slow

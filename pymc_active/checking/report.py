@@ -64,8 +64,7 @@ def check(
     trace : xarray.DataTree, optional
         Another name of ``reference``.
     n_particles : int, optional
-        Of the longer run. Default: 16 times the number that :func:`fit` takes, 4,096 for up to 300 points; of sums and
-        products of kernels at most twice that number are annealed, the others are drawn around modes.
+        Of the longer run. Default: 16 times the number that :func:`fit` takes, 4,096 for up to 300 points.
     random_seed : int or Generator, optional
         For the longer run, and for criteria that draw.
     progressbar : bool

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, override
 import numpy as np
 import xarray as xr
 from scipy.special import ndtr, xlogy
-from scipy.stats import qmc
 
 from pymc_active.criteria.base import Criterion, Scorer, is_lazy
 from pymc_active.criteria.of_process import of_outcomes
@@ -283,6 +282,9 @@ def entropy_of_label(p: np.ndarray) -> np.ndarray:
 
 def targets_in(low: np.ndarray, high: np.ndarray, n: int = N_TARGETS) -> np.ndarray:
     """Points of a box (n, D), evenly spread; always the same."""
+    # scipy.stats takes long to load.
+    from scipy.stats import qmc
+
     cube = qmc.Sobol(len(low), rng=np.random.default_rng(0)).random_base2((n - 1).bit_length())
     return low + (high - low) * cube[:n]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
@@ -198,7 +198,7 @@ def regret_is_small(
     if is_of_processes(fit):
         short = find_maxima(Members.of(as_ensemble(fit)), domain, x, minimize, success, rng).short
         n_large, n = int((short > epsilon).sum()), len(short)
-        return n_large < n and bool(beta.ppf(1 - _TEST_ERROR, n_large + 1, n - n_large) < delta)
+        return n_large < n and bool(betaincinv(n_large + 1, n - n_large, 1 - _TEST_ERROR) < delta)
     for level, size in enumerate(_ROUNDS):
         what = f"Maximising sample paths, {n} of at most {sum(_ROUNDS)} done"
         with one_blas_thread(), progress(what, size, progressbar) as advance:
@@ -206,9 +206,9 @@ def regret_is_small(
             short = _shortfalls(found, x)
         n_large, n = n_large + int((short > epsilon).sum()), n + size
         error = _TEST_ERROR / 2 ** max(level, 1)
-        if level and n_large < n and beta.ppf(1 - error, n_large + 1, n - n_large) < delta:
+        if level and n_large < n and betaincinv(n_large + 1, n - n_large, 1 - error) < delta:
             return True
-        if n_large and beta.ppf(error, n_large, n - n_large + 1) > delta:
+        if n_large and betaincinv(n_large, n - n_large + 1, error) > delta:
             return False
     return False
 

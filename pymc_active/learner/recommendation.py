@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import iqr
+from scipy.special import ndtri
 
 from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.inference.fit import Fit
@@ -57,7 +57,7 @@ def warn_if_far_above(
         # Outcomes are counts of any size, and predictions rates.
         y = mean[1:]
     # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.
-    usual = iqr(y, scale="normal")
+    usual = np.subtract(*np.percentile(y, (75, 25))) / (2 * ndtri(0.75))
     if gain > _FAR * spread(y) > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:
         which = "below" if minimize else "above"
         warn_user(

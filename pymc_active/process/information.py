@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, override
 
 import numpy as np
-from scipy.special import xlogy
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri, xlogy
 
 from pymc_active.process.members import Members
 
@@ -83,10 +82,11 @@ class Virtual(Quantity):
 
 def of_targets(members: Members, values: np.ndarray, rng: np.random.Generator, bandwidth: float = BANDWIDTH) -> Virtual:
     """The information about numbers (S, t) of each particle, by normal scores and a Gaussian bandwidth."""
-    scores = norm.ppf((rankdata(values, axis=0) - 0.5) / len(values))
+    from scipy.stats import rankdata  # takes long to load
+
+    scores = ndtri((rankdata(values, axis=0) - 0.5) / len(values))
     v = scores + bandwidth * rng.normal(size=scores.shape)
-    log = -0.5 * np.square((v[:, None] - scores[None]) / bandwidth).sum(2)
-    return Virtual.of(members.weights, log)
+    return Virtual.of(members.weights, -0.5 * np.square((v[:, None] - scores[None]) / bandwidth).sum(2))
 
 
 def of_predictions(members: Members, X_target: np.ndarray, rng: np.random.Generator) -> Virtual:
