@@ -166,6 +166,7 @@ def test_scales_come_from_a_fitted_model():
 
 def test_what_is_answered_must_be_pending():
     learner = HDSLearner(30, random_seed=3)
+    assert repr(learner) == "HDSLearner of 30 inputs, active so far: none; 0 of at most 2000 evaluations"
     x = learner.ask()
     for told, y, message in (
         (x.round(3), np.ones(8), r"x must be among the 8 point\(s\) asked .* row 0, \[.* \.\.\. "),

@@ -224,6 +224,11 @@ class HDSLearner:
         # A generator cannot be copied.
         return vars(self) | {"_questions": None}
 
+    def __repr__(self) -> str:
+        active = ", ".join(map(str, self.recommend())) or "none"
+        spent = f"{self.n_evaluations} of at most {self.settings.budget} evaluations"
+        return f"HDSLearner of {self.settings.n_dims} inputs, active so far: {active}; {spent}"
+
     @property
     def history(self) -> History:
         """Points in the user's units and their answers, in the order in which these were told."""
