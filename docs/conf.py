@@ -54,7 +54,7 @@ numpydoc_show_class_members = False
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "notebooks")
 nb_execution_show_tb = True
-nb_execution_timeout = 300
+nb_execution_timeout = 900
 nb_execution_in_temp = True
 nb_merge_streams = True
 # A page calls the command line, which is beside this Python.
