@@ -367,6 +367,13 @@ def test_every_name_of_the_registry_is_taken(fit, trace):
 # Bad input, and sampling.
 
 
+def test_a_trace_may_be_given_by_name(fit, trace):
+    one, other = (pma.check(fit, **given, X_new=NEW) for given in ({"reference": trace}, {"trace": trace}))
+    assert other.attrs == one.attrs
+    assert other.attrs["reference"] == "trace"
+    assert other["predictions"].to_dataset().identical(one["predictions"].to_dataset())
+
+
 def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, monkeypatch):
     def fail(*args, **keywords):
         raise AssertionError("a longer run began")
@@ -380,7 +387,8 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         ({"X_new": [[np.inf]]}, "X_new must be finite"),
         ({"X_new": NEW, "y_new": [1.0]}, "equally many points"),
         ({"pool": POOL, "criteria": ["bald", "nonsense"]}, "criteria must be among bald, .*got 'bald', 'nonsense'"),
-        ({"pool": POOL, "criteria": []}, "criteria must be among"),
+        ({"pool": POOL, "criteria": []}, "criteria must be among .*got none"),
+        ({"reference": trace, "trace": trace}, "two names of one argument"),
         ({"criteria": ["bald"]}, "pass pool= as well"),
         ({"n_particles": 3}, "n_particles must be a whole number from 32; got 3"),
         ({"reference": xr.DataTree()}, "no group 'posterior'"),

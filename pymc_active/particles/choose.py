@@ -34,8 +34,8 @@ _CHEAP, _BESIDE, _MOST = 0.15e6, 0.5e6, 12e6
 # A search by a compiled graph, which takes one set of hyperparameters at a time, costs so many times as much.
 _GRAPH = 10
 # What annealing may cost in a longer run; fewer particles than this would not show much; particles beside draws around
-# modes, in units of the default number (a guess).
-_BUDGET, _FEWEST_ANNEALED, _BESIDE_MODES = 6e6, 200, 2
+# modes, in units of the default number, and of those draws one for so many, if that is more (guesses).
+_BUDGET, _FEWEST_ANNEALED, _BESIDE_MODES, _PART = 6e6, 200, 2, 8
 # Points for each parameter of an embedding from which its posterior is narrow enough for annealing from around modes.
 _NARROW = 2
 # Nats by which annealed particles may be behind, and the error of their log evidence, until a search of modes, which is
@@ -147,7 +147,7 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
     affordable, usual = min(n_particles, int(_BUDGET / cost)), gpm.n_particles(len(posterior.y))
     if posterior.hides_modes and gpm.embedding is None:
         # Weighted draws around modes are the reference; annealed ones only show what these have missed.
-        affordable = min(affordable, _BESIDE_MODES * usual)
+        affordable = min(affordable, max(_BESIDE_MODES * usual, n_particles // _PART))
     # Where particles for an embedding are affordable at all, they are what the fit is made of.
     n_annealed = n_particles if gpm.embedding is not None else max(affordable, min(usual, n_particles))
     found = choose(gpm, n_particles, rng, progressbar, n_annealed=n_annealed)
