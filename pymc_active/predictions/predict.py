@@ -21,7 +21,7 @@ from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.predictions.outcomes import predicted_outcomes, weighted_quantiles
+from pymc_active.predictions.outcomes import predicted_outcomes
 from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
@@ -170,14 +170,10 @@ def _predicted_outcomes(
     """The same where outcomes, of ``size`` (m,), are not normal."""
     p = mixture(ensemble, X)
     mean, variance = mixture_moments(*outcomes.moments(p, size), p.weights)
-    found = {"f_mean": mean / size, "f_variance": outcomes.rate_variance(p), "y_mean": mean, "y_variance": variance}
+    rate_mean, rate_variance = outcomes.rate_moments(p)
+    found = {"f_mean": rate_mean, "f_variance": rate_variance, "y_mean": mean, "y_variance": variance}
     if probabilities is not None:
-        spread = np.maximum(p.variances, np.finfo(float).tiny)
-        # The rate increases with the latent function.
-        found["f_quantile"] = outcomes.rate(mixture_quantiles(probabilities, p.means, spread, p.weights))
-        draws = outcomes.draw(p, np.random.default_rng(0), size)
-        weights = np.tile(p.weights / len(draws), len(draws))
-        found["y_quantile"] = weighted_quantiles(draws.reshape(-1, len(X)), weights, probabilities)
+        found["f_quantile"], found["y_quantile"] = outcomes.quantiles(probabilities, p, size)
     if y is not None:
         log = outcomes.log_densities(y[None], p, size)[0]
         with np.errstate(divide="ignore"):
