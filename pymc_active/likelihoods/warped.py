@@ -29,7 +29,7 @@ _SMALL = 1e-2
 class Mapped(Likelihood):
     """A likelihood whose outcomes are normal once mapped; ``rate`` is the outcome without noise."""
 
-    is_real, is_mapped = True, True
+    is_real = True
 
     @override
     def read(self, y, size):
@@ -128,6 +128,11 @@ class LogNormal(Mapped):
         return np.exp(np.minimum(f, _MOST))
 
     @override
+    def rate_moments(self, mean, variance, phi):
+        mu = np.exp(np.minimum(mean + variance / 2, _MOST / 2))
+        return mu, np.square(mu) * np.expm1(np.minimum(variance, _MOST / 4))
+
+    @override
     def pymc(self, name, f, size, variables, **keywords):
         return pm.LogNormal(name, mu=f, sigma=variables["noise"], **keywords)
 
@@ -136,7 +141,7 @@ class Warped(Mapped):
     """The power of Yeo & Johnson of the outcomes, which no outcome is too large or too small for.
 
     ``warp`` is power / (2 - power): 1 changes nothing, towards 0 large outcomes are as under a logarithm, and for large
-    ones small outcomes. The map is of (y - median) / spread of the data, and divided by the geometric mean of its slopes
+    ones small outcomes. The map is of (y - median) / width of the data, and divided by the geometric mean of its slopes
     at these (Box & Cox 1964, eq. 8), so that densities of different powers compare and noise has the units of y.
     """
 

@@ -94,8 +94,7 @@ class LatentPosterior(Posterior):
         return 1.0 if self.is_tempered else super().noise_unit / float(self.y_map.scale)
 
     def phi(self, full: np.ndarray) -> Phi:
-        """The likelihood's parameters and what it takes from the data, in the user's units, as columns, for rows
-        (theta, constants)."""
+        """Columns that the likelihood takes, in the user's units, for rows (theta, constants)."""
         units = [np.log(self.y_map.scale) * (name == "log_noise") for name, *_ in self.likelihood.parameters]
         own = [full[:, [index]] + unit for index, unit in zip(self.phi_indices, units, strict=True)]
         if self._read is None or self._read[0] is not self.y:

@@ -13,6 +13,7 @@ from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.likelihoods.binary import Bernoulli
+from pymc_active.likelihoods.warped import Mapped
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.outcomes import weighted_quantiles
@@ -82,8 +83,11 @@ class LatentOutcomes:
 
     def log_units(self, f: np.ndarray) -> np.ndarray:
         """Logs of the slopes of outcomes in f where the functions are f, (Q, S, m), by maps of each member."""
-        parts = [likelihood.map(likelihood.rate(f[:, rows], phi), phi)[1] for likelihood, phi, rows in self.parts]
-        return -np.concatenate(parts, axis=1)
+        found = []
+        for likelihood, phi, rows in self.parts:
+            assert isinstance(likelihood, Mapped)
+            found.append(-likelihood.map(likelihood.rate(f[:, rows], phi), phi)[1])
+        return np.concatenate(found, axis=1)
 
     def rate_moments(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected outcome, (m,) each."""
@@ -130,7 +134,7 @@ class LatentOutcomes:
     @property
     def is_mapped(self) -> bool:
         """Whether the outcomes of all members are normal once they are mapped."""
-        return all(likelihood.is_mapped for likelihood, _, _ in self.parts)
+        return all(isinstance(likelihood, Mapped) for likelihood, _, _ in self.parts)
 
     def _values(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         """Outcomes (K, m) and log weights (K, m) of a sum over them."""

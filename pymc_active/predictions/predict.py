@@ -14,6 +14,7 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
+from pymc_active.likelihoods.warped import LogNormal
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes
@@ -82,8 +83,9 @@ def predict(
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
         whose negative mean is the NLL. With a ``likelihood``, and of a ``pm.Model``, ``f`` is the expected outcome,
-        such as the probability of success or the expected count (of one trial, or an exposure of one); there is also
-        ``y_mean``, for a ``pm.Model`` by draws where PyMC has no formula.
+        such as the probability of success or the expected count (of one trial, or an exposure of one), or where a map
+        of outcomes is normal the outcome without noise; there is also ``y_mean``, for a ``pm.Model`` by draws where
+        PyMC has no formula.
 
     Raises
     ------
@@ -178,6 +180,30 @@ def _predicted_outcomes(
         log = outcomes.log_densities(y[None], p, size)[0]
         with np.errstate(divide="ignore"):
             found["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
+    return found
+
+
+def predict_from_logarithms(
+    source: Source, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
+) -> xr.Dataset:
+    """:func:`predict` of a model of logarithms, in units of the numbers themselves, with ``y_mean`` besides."""
+    ensemble = ensemble_from(source, "predict", **options)
+    X, log, possible = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), None, np.ones(0, bool)
+    if y_new is not None:
+        y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")
+        # Of what a logarithm cannot be the density is zero.
+        possible = y > 0
+        log = np.log(np.where(possible, y, 1.0))
+    found = predict(source, X_new, quantiles=quantiles, y_new=log, **options)
+    p, exponential = mixture(ensemble, X), LogNormal()
+    for name, spread in (("f", p.variances), ("y", p.variances + p.noises)):
+        means, variances = exponential.rate_moments(p.means, spread, ())
+        mean, variance = mixture_moments(means, variances, p.weights)
+        found[f"{name}_mean"], found[f"{name}_variance"] = ("point", mean), ("point", variance)
+    for name in ("f_quantile", "y_quantile") if quantiles is not None else ():
+        found[name] = np.exp(found[name])
+    if log is not None:
+        found["y_log_density"] = (found.y_log_density - log).where(possible, -np.inf)
     return found
 
 
