@@ -4,12 +4,13 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import logsumexp
-from scipy.stats import norm, spearmanr
+from scipy.stats import multivariate_normal, norm, poisson, spearmanr
 from traces import as_trace, mutual_information
 
 import pymc_active as pma
@@ -493,3 +494,171 @@ def test_a_fit_is_no_reference_of_itself(fit):
     again = pma.fit(fit.gpm, random_seed=2, progressbar=False)
     assert "draws of the fit itself" in pma.check(again, again, X_new=NEW[:2]).attrs["verdict"]
     assert not pma.check(again, pma.fit(fit.gpm, random_seed=3, progressbar=False), X_new=NEW[:2]).attrs["doubts"]
+
+
+# Any PyMC model.
+
+
+def inhibition():
+    dose = np.geomspace(0.03, 30, 6)
+    with pm.Model() as model:
+        EC50, noise = pm.LogNormal("EC50", 0, 1.5), pm.HalfNormal("noise", 0.3)
+        response = 1 / (1 + pm.Data("dose", dose) / EC50)
+        pm.Normal("response", response, noise, observed=[1.1, 0.8, 0.85, 0.55, 0.2, 0.05])
+    return model
+
+
+def counting():
+    x = np.linspace(-1, 1, 12)
+    with pm.Model() as model:
+        base, slope = pm.Normal("base", 0, 1), pm.Normal("slope", 0, 1)
+        pm.Poisson("n", pm.math.exp(base + slope * pm.Data("x", x)), observed=[1, 0, 2, 1, 3, 2, 2, 4, 3, 6, 7, 9])
+    return model
+
+
+def normal_density(z, y, doses):
+    """Log densities (S, m) by SciPy, of the constrained draws."""
+    return norm.logpdf(y, 1 / (1 + doses / z["EC50"][:, None]), z["noise"][:, None])
+
+
+def poisson_density(z, y, x):
+    return poisson.logpmf(y, np.exp(z["base"][:, None] + z["slope"][:, None] * x))
+
+
+ANY = {"normal": (inhibition, normal_density), "poisson": (counting, poisson_density)}
+
+
+@pytest.fixture(scope="module", params=ANY)
+def of_any(request):
+    """A fit of a PyMC model, its density, and its posterior as a trace of several chains."""
+    make, density = ANY[request.param]
+    fit = pma.fit(make(), random_seed=1, progressbar=False)
+    longer = pma.fit(fit.gpm, n_particles=2000, random_seed=2, progressbar=False)
+    thetas = longer.draw(2000, 3)
+    return fit, density, lambda shift=0.0: as_trace(fit.gpm, thetas + shift * thetas.std(0))
+
+
+def as_trace_of_data(trace, y):
+    groups = {"posterior": trace["posterior"].to_dataset(), "observed_data": xr.Dataset(y)}
+    return xr.DataTree.from_dict(groups)
+
+
+def test_a_fit_of_any_model_is_compared_with_a_longer_run(of_any):
+    fit, _, _ = of_any
+    pool = fit.X[::3]
+    one, other = (pma.check(fit, pool=pool, random_seed=4, n_particles=1024, progressbar=False) for _ in range(2))
+    assert set(one.children) == {"predictions", "evidence", "decision"}
+    assert (one.attrs["reference"], one.attrs["reference_by"], one.attrs["n_draws"]) == ("run", "smc", 1024)
+    assert "predicts as well as another run (1,024 draws), to 0.02" in one.attrs["verdict"]
+    assert "Its log evidence agrees" in one.attrs["verdict"]
+    # Candidates are nearly as good as each other.
+    assert (one["decision"].regret_ratio > 0.75).all()
+    own = pma.predict(fit, pool)
+    for name in ("f_mean", "f_variance"):
+        assert_allclose(one["predictions"][name][0], own[name], rtol=1e-10)
+    # With all particles, not the 256 of a first look.
+    assert_allclose(one["decision"].score.sel(criterion="bald"), pma.active.bald(fit, pool), rtol=0.2)
+    assert one["decision"].criterion.to_numpy().tolist() == ["bald", "epig", "expected_improvement"]
+    assert one.attrs == other.attrs
+    for group in one.children:
+        assert one[group].to_dataset().identical(other[group].to_dataset())
+
+
+def test_by_default_a_longer_run_of_any_model_has_sixteen_times_the_particles(of_any, monkeypatch):
+    fit, asked = of_any[0], []
+    monkeypatch.setattr(compare_module, "fit_process", lambda model, n, *args: asked.append((model, n)) or fit)
+    checked = pma.check(fit)
+    assert asked == [(fit.gpm, 16 * 512)]
+    assert checked["predictions"].sizes["point"] == len(fit.y)
+    assert "it has no more draws than the fit" in checked.attrs["doubts"]
+
+
+def test_densities_of_any_outcomes_are_those_of_scipy(of_any):
+    fit, density, make_trace = of_any
+    trace, X_new, y_new = make_trace(), fit.X[1::2], fit.y[::2]
+    checked = pma.check(fit, trace, X_new=X_new, y_new=y_new)["predictions"]
+    w, z = fit.ensemble.weights, fit.gpm.constrain(fit.ensemble.thetas)
+    expected = -logsumexp(density(z, y_new, X_new[:, 0]), axis=0, b=w[:, None])
+    assert_allclose(checked["nll"][0], expected, rtol=1e-8)
+    z = {name: trace["posterior"][name].to_numpy().ravel() for name in fit.gpm.free}
+    draws = density(z, y_new, X_new[:, 0])
+    assert_allclose(checked["true_nll"], np.log(len(draws)) - logsumexp(draws, axis=0), rtol=1e-8)
+
+
+def test_without_observations_the_density_of_any_outcome_is_an_expectation(of_any):
+    """Of -log p(y) over the outcome: a sum over counts, a quadrature over numbers."""
+    fit, density, make_trace = of_any
+    checked = pma.check(fit, make_trace(), X_new=fit.X[[1, -2]])["predictions"]
+    z = {name: make_trace()["posterior"][name].to_numpy().ravel() for name in fit.gpm.free}
+    y = np.arange(60.0) if density is poisson_density else np.linspace(-3, 4, 701)
+    for x, found in zip(fit.X[[1, -2], 0], checked["true_nll"].to_numpy(), strict=True):
+        log = logsumexp(density(z, y, x), axis=0) - np.log(2000)
+        p = np.exp(log) / np.exp(log).sum()
+        expected = -p @ log
+        assert abs(found - expected) < 4 * np.sqrt(p @ np.square(log + expected) / 400)
+
+
+def test_a_trace_of_another_posterior_is_told_from_the_fit(of_any):
+    fit, _, make_trace = of_any
+    good, bad = (pma.check(fit, make_trace(shift)) for shift in (0.0, 2.0))
+    assert not good.attrs["doubts"]
+    assert good.attrs["verdict"] == (
+        "The fit predicts as well as MCMC (2,000 draws), to 0.02 nats a point. What to do: go on, the fit serves here."
+    )
+    assert "The fit predicts worse than MCMC (2,000 draws), by " in bad.attrs["verdict"]
+    assert Differences.of(bad).nll_loss > 0.1
+    assert "What to do: fit with more particles" in bad.attrs["verdict"]
+
+
+def test_chains_and_data_of_a_trace_of_any_model_are_looked_at(of_any):
+    fit, _, make_trace = of_any
+    apart = make_trace()["posterior"].to_dataset().copy(deep=True)
+    name = fit.gpm.free[0]
+    apart[name][1] *= 3.0
+    assert (
+        "MCMC has NOT converged"
+        in pma.check(fit, xr.DataTree.from_dict({"posterior": apart}), X_new=fit.X[:2]).attrs["doubts"]
+    )
+    same = as_trace_of_data(make_trace(), {fit.gpm.name: ("obs", fit.y)})
+    assert pma.check(fit, same, X_new=fit.X[:2]).attrs["reference"] == "trace"
+    other = as_trace_of_data(make_trace(), {fit.gpm.name: ("obs", fit.y + 1)})
+    with pytest.raises(ValueError, match="the trace was sampled given other data"):
+        pma.check(fit, other)
+
+
+def test_fits_of_any_model_are_compared_with_each_other(of_any):
+    fit, _, _ = of_any
+    again = pma.fit(fit.gpm, n_particles=600, random_seed=5, progressbar=False)
+    assert "as well as the other fit (600 draws)" in pma.check(fit, again).attrs["verdict"]
+    assert "draws of the fit itself" in pma.check(fit, fit).attrs["doubts"]
+
+
+def test_rows_that_depend_on_each_other_are_compared_together_and_at_their_own_inputs():
+    x, covariance = np.linspace(-1, 1, 4), np.eye(4) + 0.5
+    with pm.Model() as model:
+        pm.MvNormal("y", pm.Normal("slope") * pm.Data("x", x), covariance, observed=x)
+    fit = pma.fit(model, n_particles=64, random_seed=1, progressbar=False)
+    checked = pma.check(fit, fit, y_new=2 * x)["predictions"]
+    slopes = fit.ensemble.thetas[:, 0]
+    log = [multivariate_normal.logpdf(2 * x, slope * x, covariance) for slope in slopes]
+    assert_allclose(checked["nll"][0], np.full(4, -logsumexp(log, b=fit.ensemble.weights) / 4))
+    with pytest.raises(ValueError, match="entries depend on each other"):
+        pma.check(fit, fit, X_new=[[1.0]])
+
+
+def test_what_cannot_be_checked_of_any_model_is_refused(of_any, monkeypatch):
+    fit = of_any[0]
+    monkeypatch.setattr(compare_module, "fit_process", None)
+    cases = [
+        (fit.given(fit.X[:0], fit.y[:0]), {}, "no data, so there is nothing to compare at: pass X_new="),
+        (
+            fit,
+            {"pool": fit.X, "criteria": "pes"},
+            "the criterion pes is for GP models; for other models there are bald",
+        ),
+        (fit, {"n_particles": 3}, "n_particles must be a whole number from 32; got 3"),
+        (fit, {"X_new": {"other": [1.0]}}, "other"),
+    ]
+    for source, keywords, message in cases:
+        with pytest.raises(ValueError, match=message):
+            pma.check(source, **keywords)

@@ -58,7 +58,7 @@ BUDGETS = {
     "paths": 920,
     "structure": 1700,
     "criteria": 3540,
-    "checking": 660,
+    "checking": 730,
     "learner": 4120,
     "relevant_inputs": 1440,
     "plots": 1520,

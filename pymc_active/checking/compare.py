@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -24,7 +24,10 @@ from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import longer_run
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.full_space import FullSpace
+from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.mixtures import Mixture, mixture
+from pymc_active.process.fitting import fit_process
+from pymc_active.process.members import Members
 
 # A longer run has so many times the default number of particles.
 _LONGER = 16
@@ -34,6 +37,72 @@ _USABLE, _FEWEST_EFFECTIVE = 1.05, 100
 # Outcomes at which densities are compared, for every point from as many components of the reference; outcomes at all
 # points together suffice for their mean. All three are guesses.
 _MOST, _FEWEST, _OUTCOMES = 400, 50, 20_000
+# Numbers in one array of densities (guess), and the sd of an expected outcome that is rounding, relative to the mean.
+_BLOCK, _ROUNDING = 4_000_000, 1e-8
+
+
+class Predicted(NamedTuple):
+    """What the members of an ensemble predict at m points.
+
+    ``mean`` and ``variance`` (m,) are those of the function; ``draw(n)`` draws outcomes (n, m), each from one member;
+    ``nll(y)`` is minus the mean log density of such outcomes, (m,); ``of_each()`` are numbers (S, m) in which members
+    differ, by name.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    draw: Callable[[int], np.ndarray]
+    nll: Callable[[np.ndarray], np.ndarray]
+    of_each: Callable[[], dict[str, np.ndarray]]
+
+
+def predicted(ensemble: Ensemble, X: np.ndarray) -> Predicted:
+    """What an ensemble predicts at points X (m, D)."""
+    return _of_particles(Members.of(ensemble), X) if is_of_processes(ensemble) else _of_gaussians(mixture(ensemble, X))
+
+
+def _of_gaussians(p: Mixture) -> Predicted:
+    variances = p.variances + p.noises
+
+    def draw(n: int) -> np.ndarray:
+        # In strata in random order.
+        thin, rng = systematic(p.weights, n), np.random.default_rng(0)
+        strata = np.stack([rng.permutation(n) for _ in range(p.means.shape[1])], axis=1)
+        quantiles = ndtri((strata + rng.uniform(size=strata.shape)) / n)
+        return p.means[thin] + np.sqrt(variances[thin]) * quantiles
+
+    def nll(y: np.ndarray) -> np.ndarray:
+        return -np.mean([mixture_log_density(row, p.means, variances, p.weights) for row in y], axis=0)
+
+    moments = mixture_moments(p.means, p.variances, p.weights)
+    return Predicted(*moments, draw, nll, lambda: {"f_mean": p.means, "y_variance": variances})
+
+
+def _of_particles(members: Members, X: np.ndarray) -> Predicted:
+    """Of any PyMC model, where the function is the expected outcome: NaN without one, or with several a row."""
+    [process], [z] = members.processes, members.z
+    has_mean = process.has_mean and process.outcome.type.ndim == 1
+    means = members.means(X) if has_mean else np.full((len(members), len(X)), np.nan)
+    mean, variance = mixture_moments(means, np.zeros_like(means), members.weights)
+    # It may be known, as where a slope has no effect.
+    variance = np.maximum(variance, np.square(_ROUNDING * mean) + np.finfo(float).tiny)
+
+    def draw(n: int) -> np.ndarray:
+        y = process.draw(z[systematic(members.weights, n)], X, is_common=False)
+        return y.reshape(n, len(X), *y.shape[2:])
+
+    def nll(y: np.ndarray) -> np.ndarray:
+        step = max(1, _BLOCK // means.size)
+        blocks = [members.log_densities(y[k : k + step], X) for k in range(0, len(y), step)]
+        log = np.concatenate([members.log_mean(block) for block in blocks])
+        # Rows that depend on each other have one density together, of which each gets an equal part.
+        log = np.broadcast_to(log * log.shape[1] / len(X), (len(y), len(X)))
+        # Without what NumPy refuses to draw.
+        return -np.mean(log, axis=0, where=np.isfinite(y).reshape(*log.shape, -1).all(2))
+
+    return Predicted(
+        mean, variance, draw, nll, lambda: {"f_mean": means, "log_density": members.log_densities(draw(1), X)[0]}
+    )
 
 
 class Reference(NamedTuple):
@@ -46,7 +115,7 @@ class Reference(NamedTuple):
     kind: str
     source: Any
     ensemble: Ensemble
-    predicted: Mixture
+    predicted: Predicted
     doubts: tuple[str, ...] = ()
     evidence: Evidence = UNKNOWN
 
@@ -61,16 +130,17 @@ def make_reference(
     gpm = fit.gpm
     if isinstance(reference, xr.DataTree):
         draws = ensemble_of_draws(gpm, fit.data, FullSpace(fit.posterior), _draws_of(reference, fit), "trace")
-        predicted = mixture(draws, X)
-        return Reference("trace", reference, draws, predicted, _doubts_of_chains(reference, predicted))
+        p = predicted(draws, X)
+        return Reference("trace", reference, draws, p, _doubts_of_chains(reference, p.of_each()))
     kind = "run" if reference is None else "fit"
     if reference is None:
         # The seed of the fit would make the fit again.
         rng = np.random.default_rng(None if seed is None else (seed, _LONGER))
         n = _LONGER * gpm.n_particles(len(fit.y)) if n_particles is None else n_particles
+        longer = fit_process if is_of_processes(fit) else longer_run
         with nullcontext() if gpm.data.equals(fit.data) else holding(gpm, fit.data):
             # With nothing to be averaged over the fit is exact.
-            reference = longer_run(gpm, n, rng, progressbar) if gpm.shapes else fit
+            reference = longer(gpm, n, rng, progressbar) if gpm.shapes else fit
     if not isinstance(reference, Fit):
         raise TypeError(
             f"reference must be a DataTree of draws, as pma.sample returns it, or a fit; got {type(reference).__name__}"
@@ -83,7 +153,7 @@ def make_reference(
         doubts += (f"it has no more draws than the fit, {len(fit.ensemble):,}, so both may miss the same",)
     if kind == "fit" and gpm.shapes and np.array_equal(reference.ensemble.thetas, fit.ensemble.thetas):
         doubts += ("it has the draws of the fit itself: fit again with another random_seed and more particles",)
-    return Reference(kind, reference, draws, mixture(draws, X), doubts, reference.evidence)
+    return Reference(kind, reference, draws, predicted(draws, X), doubts, reference.evidence)
 
 
 def _draws_of(trace: xr.DataTree, fit: Fit) -> np.ndarray:
@@ -101,8 +171,8 @@ def _draws_of(trace: xr.DataTree, fit: Fit) -> np.ndarray:
     return thetas
 
 
-def _doubts_of_chains(trace: xr.DataTree, p: Mixture) -> tuple[str, ...]:
-    """That the chains of a trace disagree in what they predict, in words, if so; ``p`` are predictions of its draws.
+def _doubts_of_chains(trace: xr.DataTree, of_each: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """That the chains of a trace disagree in what they predict, in words, if so; ``of_each`` is what its draws predict.
 
     Chains may differ in parameters by a symmetry of the model.
     """
@@ -111,10 +181,9 @@ def _doubts_of_chains(trace: xr.DataTree, p: Mixture) -> tuple[str, ...]:
     from arviz_stats import ess, rhat
 
     shape = (trace["posterior"].sizes["chain"], trace["posterior"].sizes["draw"], -1)
-    outcomes = (p.variances + p.noises).reshape(shape)
-    predicted = dict_to_dataset({"f_mean": p.means.reshape(shape), "y_variance": outcomes})
-    r_hat = np.fmax.reduce([float(values.max()) for values in rhat(predicted).data_vars.values()])
-    size = np.fmin.reduce([float(values.min()) for values in ess(predicted).data_vars.values()])
+    chains = dict_to_dataset({name: values.reshape(shape) for name, values in of_each.items()})
+    r_hat = np.fmax.reduce([float(values.max()) for values in rhat(chains).data_vars.values()])
+    size = np.fmin.reduce([float(values.min()) for values in ess(chains).data_vars.values()])
     # Of one chain R-hat is not known.
     if r_hat > _USABLE or size < _FEWEST_EFFECTIVE:
         return (f"MCMC has NOT converged (R-hat {r_hat:.3f}, {size:,.0f} effective draws)",)
@@ -134,21 +203,17 @@ def compare(
 ) -> dict[str, xr.Dataset]:
     """The groups ``predictions`` and ``evidence`` of :func:`pymc_active.check`, at the points X of the reference."""
     p, evidences = reference.predicted, (fit.evidence, reference.evidence)
-    true_mean, true_variance = mixture_moments(p.means, p.variances, p.weights)
-    n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, min(_MOST, len(p.weights))))
-    y = _outcomes(p, systematic(p.weights, n_outcomes)) if observed is None else observed[None]
-    rows: dict[str, list[np.ndarray]] = {"skl": [], "nll": [], "f_mean": [], "f_variance": []}
+    n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, min(_MOST, len(reference.ensemble))))
+    y = p.draw(n_outcomes) if observed is None else observed[None]
+    rows = []
     for ensemble in fit.approximations.values():
-        q = mixture(ensemble, X)
-        mean, variance = mixture_moments(q.means, q.variances, q.weights)
-        rows["skl"].append(symmetrized_kl(true_mean, true_variance, mean, variance))
-        rows["nll"].append(_negative_log_density(y, q))
-        rows["f_mean"].append(mean)
-        rows["f_variance"].append(variance)
-    truth = {"true_nll": _negative_log_density(y, p), "true_f_mean": true_mean, "true_f_variance": true_variance}
+        q = predicted(ensemble, X)
+        rows.append((symmetrized_kl(p.mean, p.variance, q.mean, q.variance), q.nll(y), q.mean, q.variance))
+    own = zip(("skl", "nll", "f_mean", "f_variance"), map(np.stack, zip(*rows, strict=True)), strict=True)
+    truth = {"true_nll": p.nll(y), "true_f_mean": p.mean, "true_f_variance": p.variance}
     predictions = xr.Dataset(
         {
-            **{name: (("approximation", "point"), np.stack(values)) for name, values in rows.items()},
+            **{name: (("approximation", "point"), values) for name, values in own},
             **{name: ("point", values) for name, values in truth.items()},
         },
         coords={"approximation": list(fit.approximations), "point": labels},
@@ -163,20 +228,6 @@ def compare(
         attrs={"units": "nats"},
     )
     return {"predictions": predictions, "evidence": evidence}
-
-
-def _outcomes(p: Mixture, thin: np.ndarray) -> np.ndarray:
-    """Outcomes (T, m) under the reference: one for each component, in strata in random order."""
-    rng, n = np.random.default_rng(0), len(thin)
-    strata = np.stack([rng.permutation(n) for _ in range(p.means.shape[1])], axis=1)
-    quantiles = ndtri((strata + rng.uniform(size=strata.shape)) / n)
-    return p.means[thin] + np.sqrt(p.variances[thin] + p.noises[thin]) * quantiles
-
-
-def _negative_log_density(y: np.ndarray, q: Mixture) -> np.ndarray:
-    """Minus the mean log density of outcomes y (T, m) under predictions, (m,)."""
-    variances = q.variances + q.noises
-    return -np.mean([mixture_log_density(row, q.means, variances, q.weights) for row in y], axis=0)
 
 
 def read_criteria(
@@ -198,7 +249,7 @@ def read_criteria(
     if any(CRITERIA[name.name].kind == "maximum" for name in named):
         check_data(fit.y, fit.gpm)
     made = [make_criterion(name, domain=lambda: domain, targets=lambda: targets, **options) for name in named]
-    return {str(name): (criterion, criterion.prepare(fit)) for name, criterion in zip(named, made, strict=True)}
+    return {str(name): (criterion, criterion.scorer(fit).finest) for name, criterion in zip(named, made, strict=True)}
 
 
 def compare_decisions(
@@ -206,7 +257,7 @@ def compare_decisions(
 ) -> xr.Dataset:
     """The group ``decision`` of :func:`pymc_active.check`; ``truth`` are draws of the reference."""
     scores = np.stack([scorer.score(X) for _, scorer in criteria.values()])
-    utilities = np.stack([criterion.prepare(truth).score(X) for criterion, _ in criteria.values()])
+    utilities = np.stack([criterion.scorer(truth).finest.score(X) for criterion, _ in criteria.values()])
     picks = scores.argmax(1)
     shares = [relative_utility(*one) for one in zip(criteria, utilities, picks, strict=True)]
     both = ("criterion", "candidate")

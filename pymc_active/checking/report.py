@@ -11,15 +11,17 @@ import xarray as xr
 from pymc_active.checking.compare import compare, compare_decisions, make_reference, picked, read_criteria
 from pymc_active.checking.verdict import Differences, verdict
 from pymc_active.inference.fit import Fit
-from pymc_active.models.gpmodel import check_is_gp
-from pymc_active.particles.smc import check_arguments
+from pymc_active.particles.particle_fit import FEWEST
+from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.support.arguments import kind_of
+from pymc_active.support.options import count
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 
 # The criteria whose decisions are looked at unless others are named.
 _DEFAULTS = ("bald", "integrated_variance", "expected_improvement")
-# Draws of the reference by which decisions are judged: a guess.
-_DRAWS = 400
+_OF_ANY_MODEL = ("bald", "epig", "expected_improvement")
+# Draws of the reference by which decisions are judged, of a pm.Model more, since outcomes are drawn: guesses.
+_DRAWS, _MORE = 400, 1000
 
 
 def check(
@@ -44,27 +46,30 @@ def check(
     Parameters
     ----------
     fit : ParticleFit or LaplaceFit
-        Of several models, ``learner.fit.best`` or each one, ``learner.fit[label]``.
+        Of a GP or any ``pm.Model``; of several models, ``learner.fit.best`` or each one, ``learner.fit[label]``.
     reference : None, xarray.DataTree or fit, optional
         By default a longer run with ``n_particles``, annealed from the prior as far as that is affordable (up to about
         110 points, of embeddings 130), and around modes that are searched anew where :func:`fit` searches them. For
-        embeddings, whose modes chains do not reach, it is the better truth. A trace of the same model, from
-        :func:`sample`, is truth by another method.
+        embeddings, whose modes chains do not reach, it is the better truth. Of a ``pm.Model`` it is made by
+        ``fit(method="auto")``, so that NUTS runs again only where particles fail. A trace of the same model, from
+        :func:`sample` or ``pm.sample``, is truth by another method.
     X_new : array_like, shape (m, D), optional
-        Points to compare at. Default: the pool, else the inputs of the data.
+        Points to compare at. Default: the pool, else the inputs of the data, the only ones for a ``pm.Model`` without
+        outcomes at new rows.
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``. Without them negative log densities are expectations under the reference.
     pool : array_like, shape (m', D), optional
         Candidates for the decisions.
     criteria : sequence of str or callable, optional
         Criteria whose decisions are checked, as :class:`pymc_active.Learner` takes them. Default: ``"bald"``,
-        ``"integrated_variance"`` and ``"expected_improvement"``.
+        ``"integrated_variance"`` and ``"expected_improvement"``, of a ``pm.Model`` ``"epig"`` as the second.
     minimize : bool
         Whether criteria such as ``"pes"`` look for the minimum over the pool, not the maximum.
     trace : xarray.DataTree, optional
         Another name of ``reference``.
     n_particles : int, optional
-        Of the longer run. Default: 16 times the number that :func:`fit` takes, 4,096 for up to 300 points.
+        Of the longer run. Default: 16 times the number that :func:`fit` takes, 4,096 for up to 300 points, of a
+        ``pm.Model`` 8,192.
     random_seed : int or Generator, optional
         For the longer run, and for criteria that draw.
     progressbar : bool
@@ -83,14 +88,14 @@ def check(
           ``point`` ``true_nll``, the same of the reference; the difference of their means is what the approximation
           loses. ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p and q the Gaussians that have the moments of
           the reference and of the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before them those of the
-          reference.
+          reference. Of a ``pm.Model`` the function is the expected outcome, NaN where there is none, as of categories.
         * ``evidence``: over ``estimator`` (fit, reference), ``log_evidence`` and ``standard_error``, nats; NaN where it
-          is unknown, as for a trace and for the error of Laplace's evidence.
+          is unknown, as for a trace, NUTS, and the error of Laplace's evidence.
         * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and ``true_utility``
-          under 400 draws of the reference; over ``criterion``, their largest, ``pick`` and ``best``, and
-          ``regret_ratio``, the true utility of the pick divided by the best in the pool, 1 being perfect (for an
-          expected improvement, itself and not its logarithm; for an upper confidence bound, counted from the lowest in
-          the pool).
+          under 400 draws of the reference, of a ``pm.Model`` 1,000; over ``criterion``, their largest, ``pick`` and
+          ``best``, and ``regret_ratio``, the true utility of the pick divided by the best in the pool, 1 being perfect
+          (for an expected improvement, itself and not its logarithm; for an upper confidence bound, counted from the
+          lowest in the pool).
 
     Raises
     ------
@@ -110,27 +115,32 @@ def check(
     if not isinstance(fit, Fit):
         raise TypeError(f"check takes a fit of one model, of several learner.fit.best; got {kind_of(fit)}")
     gpm = fit.gpm
-    check_is_gp(gpm, "fits are compared (fit a pm.Model again, with method='nuts' or more particles)")
-    check_arguments(gpm, n_particles, "check")
+    if n_particles is not None:
+        count("n_particles", n_particles, least=FEWEST)
     if pool is None and criteria is not None:
         raise ValueError("criteria choose between candidates: pass pool= as well")
     if pool is not None:
-        candidates = read_inputs(pool, "pool", inputs=gpm.inputs)
-        if criteria is None:
+        candidates, names = _read_rows(pool, "pool", fit)
+        if criteria is None and is_of_processes(fit):
+            criteria = _OF_ANY_MODEL[: 3 if gpm.has_mean else 2]
+        elif criteria is None:
             criteria = _DEFAULTS[: 3 if np.ptp(fit.y) > 0 else 2]
         # A criterion that the model cannot have must not cost a longer run.
         named = read_criteria(criteria, fit, candidates, minimize=minimize, random_seed=random_seed)
-    if X_new is None:
-        X_new = fit.X if pool is None else pool
-    X, labels = read_inputs(X_new, "X_new", inputs=gpm.inputs), point_labels(X_new)
-    observed = None if y_new is None else read_outputs(y_new, len(X), X_new)
+    points = pool if X_new is None else X_new
+    # At the rows of the data outcomes have a distribution even where they have none at others.
+    X, labels = (fit.X, point_labels(fit.X)) if points is None else _read_rows(points, "X_new", fit)
+    if not len(X):
+        raise ValueError("the fit has no data, so there is nothing to compare at: pass X_new=")
+    observed = None if y_new is None else read_outputs(y_new, len(X), points)
 
     truth = make_reference(fit, reference, X, n_particles, random_seed, progressbar)
     groups, doubts = compare(fit, truth, X, labels, observed), list(truth.doubts)
     if Differences.of(groups).reference_misses_mass:
         doubts.append("its evidence is lower than the evidence of the fit, so it misses a part of the posterior")
     if pool is not None:
-        groups["decision"] = compare_decisions(named, picked(truth.ensemble, _DRAWS), candidates, point_labels(pool))
+        n = _MORE if is_of_processes(fit) else _DRAWS
+        groups["decision"] = compare_decisions(named, picked(truth.ensemble, n), candidates, names)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs |= {
         "reference": truth.kind,
@@ -140,3 +150,12 @@ def check(
     }
     tree.attrs["verdict"] = verdict(tree)
     return tree
+
+
+def _read_rows(given: Any, what: str, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Points (m, D) for which a model has predictions, and their labels."""
+    rows = fit.gpm.read_pool(given)
+    X = read_inputs(rows, what, inputs=fit.gpm.inputs)
+    if is_of_processes(fit):
+        fit.gpm.check_rows(X)
+    return X, point_labels(rows)

@@ -38,6 +38,11 @@ class Scorer(ABC):
         return None
 
     @property
+    def finest(self) -> Scorer:
+        """What decides between the best candidates."""
+        return self.fine() or self
+
+    @property
     def n_models(self) -> int:
         """The number of models that a score is over."""
         return self.ensemble.n_models

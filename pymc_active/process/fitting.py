@@ -28,8 +28,8 @@ _MANY_PARAMETERS = 200
 _UNSURE, _MORE = 0.5, 4
 # Times that as many draws of the prior as particles are made, until enough are within its constraints.
 _ROUNDS = 20
-# Chains of NUTS, draws of each and before them, and the acceptance to aim at: PyMC's own, but fewer draws, since few
-# are kept, and shorter steps, since what annealing fails at has narrow places.
+# Chains of NUTS, draws of each, at least, and before them, and the acceptance to aim at: PyMC's own, but fewer draws,
+# since few are kept, and shorter steps, since what annealing fails at has narrow places.
 _CHAINS, _DRAWS, _TUNE, _ACCEPT = 4, 500, 1000, 0.9
 
 
@@ -105,7 +105,7 @@ def _by_nuts(
 
     logging.getLogger("pymc_active").info("%s: pm.sample, since %s", process.description, reason)
     target = process.posterior()
-    trace = _sampled(process, target, rng, progressbar)
+    trace = _sampled(process, target, max(_DRAWS, -(-n_particles // _CHAINS)), rng, progressbar)
     chains = trace.posterior["z"].transpose("chain", "draw", ...).to_numpy()
     worst = float(np.max(rhat(trace.posterior, var_names="z")["z"].to_numpy()))
     made = {
@@ -119,7 +119,7 @@ def _by_nuts(
     return ParticleFit(process, process.data, swarm, made, renew)
 
 
-def _sampled(process: Process, target: AnnealedModel, rng: np.random.Generator, progressbar: bool) -> Any:
+def _sampled(process: Process, target: AnnealedModel, draws: int, rng: np.random.Generator, progressbar: bool) -> Any:
     """A trace of z, by a model of nothing but the log density of the data at hand."""
     graphs = process.graphs
     start = process.flatten(process.model.initial_point())
@@ -129,7 +129,7 @@ def _sampled(process: Process, target: AnnealedModel, rng: np.random.Generator, 
         log: Any = graphs.log_densities(pt.as_tensor(graphs.as_outcome(target.y)))
         pm.Potential("log_density", pt.add(*graph_replace(log, known, strict=False)))
     sample = partial(
-        pm.sample, _DRAWS, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)),
+        pm.sample, draws, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)),
         progressbar=progressbar, quiet=not progressbar, initvals={"z": start}, compute_convergence_checks=False,
         target_accept=_ACCEPT, model=flat,
     )  # fmt: skip
