@@ -198,8 +198,8 @@ class Warped(Mapped):
             u, log_height = (value - level) / scale, (power - 1) * in_height
             grown = pt.log1p(pt.abs(u))
             exponent = pt.switch(u > 0, power, 2 - power)
-            z = level + scale * pt.exp(-log_height) * pt.sgn(u) * pt.expm1(exponent * grown) / exponent
-            return pm.logp(pm.Normal.dist(mu, sigma), z) + (power - 1) * pt.sgn(u) * grown - log_height
+            z = level + scale * pt.exp(-log_height) * pt.sign(u) * pt.expm1(exponent * grown) / exponent
+            return pm.logp(pm.Normal.dist(mu, sigma), z) + (power - 1) * pt.sign(u) * grown - log_height
 
         def random(mu: Any, sigma: Any, power: Any, rng: Any = None, size: Any = None) -> Any:
             z = rng.normal(mu, sigma, size)
