@@ -32,7 +32,6 @@ from .paths import PosteriorPaths as PosteriorPaths
 from .paths import draw_paths as draw_paths
 from .predictions.ensembles import as_ensemble as as_ensemble
 from .predictions.model_average import ModelAverage as ModelAverage
-from .predictions.output_map import OutputMap as OutputMap
 from .predictions.predict import predict as predict
 from .process.fit import fit as fit
 from .spaces.space import Space as Space

@@ -23,9 +23,8 @@ TAKERS = {
     "ard_gp of labels": lambda X, y: pma.ard_gp(X, y > 2, likelihood="bernoulli"),
     "update": lambda X, y: FIT.update(X, y),
     "predict": lambda X, y: pma.predict(FIT, X, y_new=y),
-    "predict of mapped outputs": lambda X, y: pma.OutputMap("log").predict(FIT, X, y_new=y),
-    "ard_gp of mapped outputs": lambda X, y: pma.ard_gp(X, pma.OutputMap("log")(y)),
-    "tell of mapped outputs": lambda X, y: pma.Learner(FIT.gpm, pool=X).tell(X, pma.OutputMap(power=0.5)(y)),
+    "ard_gp of mapped outputs": lambda X, y: pma.ard_gp(X, y, likelihood="warped"),
+    "tell": lambda X, y: pma.Learner(FIT.gpm, pool=X).tell(X, y),
     "search": lambda X, y: pma.search.compositional_kernel_search(X, y),
 }
 

@@ -13,7 +13,7 @@ from pymc_active.models.advice import advise_on
 from pymc_active.models.composite import KNOWN_PERIOD_SD
 from pymc_active.models.datatrees import leave_one_out
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.power_map import output_map_advice
+from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import MANY, Posterior
 from pymc_active.predictions.moments import draw_moments
@@ -79,7 +79,7 @@ def advise(fit: Fit) -> list[str]:
     if fit.gpm.likelihood is not None:
         return advise_on(fit.gpm)
     # A slip would call for a map, too.
-    texts = [_outlier(fit) or output_map_advice(fit), _contradicted_period(fit), _alias(fit)]
+    texts = [_outlier(fit) or outcome_advice(fit), _contradicted_period(fit), _alias(fit)]
     return [*advise_on(fit.gpm), *filter(None, texts)]
 
 

@@ -40,11 +40,11 @@ _REMEMBERED = (
     "box",
 )
 _KEY = "command_line"
-_LIKELIHOODS = {"measurement": "normal", "yesno": "bernoulli", "counts": "negative_binomial"}
+_LIKELIHOODS = {"measurement": "normal", "yesno": "bernoulli", "counts": "negative_binomial", "skewed": "warped"}
 # With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
 _MANY, _SHOWN = 15, 6
 # Advice of warnings that is about Python.
-_PYTHON = re.compile(r"\. (Make output_map|If they are the answers, tell)")
+_PYTHON = re.compile(r"\. (Give the builder|If they are the answers, tell)")
 
 
 def suggest(given: Namespace) -> None:

@@ -168,7 +168,7 @@ class Uncertainty(MatchedCriterion):
 
     @override
     def value(self, p):
-        return super().value(p) if self.outcomes is None else np.sqrt(self.outcomes.rate_variance(p))
+        return super().value(p) if self.outcomes is None else np.sqrt(self.outcomes.rate_moments(p)[1])
 
     @override
     def of_moments(self, mean, variance):

@@ -90,6 +90,8 @@ class MomentCriterion(Criterion):
     methods: tuple[str, ...] = METHODS
     # Where outcomes are not normal.
     outcomes: LatentOutcomes | None = None
+    # Whether partials are known where a map of outcomes is normal.
+    has_partials_of_mapped = False
 
     def __init__(self, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         if method is not None and method not in self.methods:
@@ -110,6 +112,16 @@ class MomentCriterion(Criterion):
         bound = copy(self)
         bound.outcomes = LatentOutcomes.of(ensemble)
         return bound
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether outcomes are not normal, but a map of them is."""
+        return self.outcomes is not None and self.outcomes.is_mapped
+
+    @property
+    def has_partials(self) -> bool:
+        """Whether :meth:`partials` are known."""
+        return self.outcomes is None or (self.is_mapped and self.has_partials_of_mapped)
 
     @abstractmethod
     def value(self, p: Mixture) -> np.ndarray:
@@ -157,7 +169,7 @@ class MomentScorer(Scorer):
     @override
     def gradient(self, X):
         with one_blas_thread():
-            found = mixture_gradients(self.ensemble, X) if self.criterion.outcomes is None else None
+            found = mixture_gradients(self.ensemble, X) if self.criterion.has_partials else None
             if found is None:
                 return None
             p, inputs = found

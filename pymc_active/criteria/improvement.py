@@ -91,7 +91,7 @@ def upper_confidence_bound(
 class ExpectedImprovement(MatchedCriterion):
     """:func:`expected_improvement` as a criterion with a gradient."""
 
-    name, units = "expected_improvement", "log of units of y"
+    name, units, has_partials_of_mapped = "expected_improvement", "log of units of y", True
 
     def __init__(self, minimize: bool = False, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
@@ -99,12 +99,17 @@ class ExpectedImprovement(MatchedCriterion):
         self.sign = -1.0 if minimize else 1.0
         # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S, 1).
         self.best = np.array(np.nan)
+        # Where outcomes are mapped, the log of their slope in f there: improvements are to the first order (S, 1).
+        self.log_unit: np.ndarray | float = 0.0
 
     @override
     def bind(self, ensemble):
         bound = super().bind(ensemble)
         with one_blas_thread():
-            if bound.outcomes is not None:
+            if bound.is_mapped:
+                best = (self.sign * mixture(ensemble, ensemble.X).means).max(1, keepdims=True)
+                bound.best, bound.log_unit = best, bound.outcomes.log_units(self.sign * best[None])[0]
+            elif bound.outcomes is not None:
                 bound.best = (self.sign * bound.outcomes.moments(mixture(ensemble, ensemble.X))[0]).max(1)[:, None]
             elif ensemble.method in GAUSSIAN_METHODS:
                 bound.best = np.max(self.sign * posterior_mean(ensemble, ensemble.X))
@@ -120,7 +125,7 @@ class ExpectedImprovement(MatchedCriterion):
         """Sd, standardised mean and log improvement."""
         sd = np.sqrt(variance)
         z = (self.sign * mean - self.best) / sd
-        return sd, z, np.log(sd) + log_h(z)
+        return sd, z, np.log(sd) + log_h(z) + self.log_unit
 
     def _slopes(self, share: Any, sd: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives of a share of the log improvement in mean and variance."""
@@ -134,7 +139,7 @@ class ExpectedImprovement(MatchedCriterion):
 
     @override
     def value(self, p):
-        if self.outcomes is not None:
+        if self.outcomes is not None and not self.is_mapped:
             gain = np.maximum(self.sign * self.outcomes.rates(p) - self.best, 0.0)
             return np.log(np.maximum(p.weights @ gain.mean(0), np.finfo(float).tiny))
         if not self.best.ndim:
@@ -168,7 +173,7 @@ def log_h(z: np.ndarray) -> np.ndarray:
 class UpperConfidenceBound(MatchedCriterion):
     """:func:`upper_confidence_bound` as a criterion with a gradient; ``beta=0`` is the posterior mean."""
 
-    name, units = "upper_confidence_bound", "units of y"
+    name, units, has_partials_of_mapped = "upper_confidence_bound", "units of y", True
 
     def __init__(
         self,
@@ -192,9 +197,21 @@ class UpperConfidenceBound(MatchedCriterion):
     def value(self, p):
         if self.outcomes is None:
             return super().value(p)
-        rates = self.outcomes.rates(p)
-        mean = p.weights @ rates.mean(0)
-        return self.sign * mean + self.width * np.sqrt(p.weights @ np.square(rates - mean).mean(0))
+        return self._of_rates(self.outcomes.rates(p), p.weights)[0]
+
+    def _of_rates(self, rates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bound (m,), and its derivatives in rates (Q, S, m)."""
+        mean = weights @ rates.mean(0)
+        away = rates - mean
+        sd = np.sqrt(weights @ np.square(away).mean(0))
+        slope = self.sign + self.width * away / np.maximum(sd, np.finfo(float).tiny)
+        return self.sign * mean + self.width * sd, weights[:, None] * slope / len(rates)
+
+    @override
+    def partials(self, p):
+        if self.outcomes is None:
+            return super().partials(p)
+        return self.outcomes.rate_partials(p, self._of_rates(self.outcomes.rates(p), p.weights)[1])
 
     @override
     def of_moments(self, mean, variance):

@@ -102,21 +102,20 @@ class Level(Epig):
         with one_blas_thread():
             gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
             parts = [at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
-        likelihood = ensemble.gpm.likelihood
-        place = self.threshold if likelihood is None else float(likelihood.link(np.asarray(self.threshold)))
-        if not np.isfinite(place):
+        places = [gp.from_expected(self.threshold) for gp in gps]
+        if not np.isfinite(places).all():
             raise ValueError(f"threshold={self.threshold:g} is no expected outcome of {ensemble.gpm.description}")
-        return LevelScorer(ensemble, self.units, parts, place)
+        return LevelScorer(ensemble, self.units, parts, places)
 
 
 @dataclass(eq=False)
 class LevelScorer(Scorer):
-    """Information about the sign of f - ``place`` at targets, averaged over ``parts``."""
+    """Information about the sign of f less its ``places``, one a part, at targets, averaged over ``parts``."""
 
     ensemble: Ensemble
     units: str
     parts: list[AtTargets]
-    place: float
+    places: list[float]
     diagnostics: dict[str, Any] = field(default_factory=dict)
     n_full, share = 200, 0.0
 
@@ -125,7 +124,7 @@ class LevelScorer(Scorer):
         return (
             None
             if len(self.parts) <= n // 2
-            else LevelScorer(self.ensemble, self.units, self.parts[: n // 2], self.place)
+            else LevelScorer(self.ensemble, self.units, self.parts[: n // 2], self.places[: n // 2])
         )
 
     @override
@@ -133,9 +132,14 @@ class LevelScorer(Scorer):
         width = len(self.parts[0].targets) * len(_NODES)
         blocks = np.array_split(X, max(1, -(-len(X) * width // _BLOCK)))
         with one_blas_thread():
-            return np.concatenate([np.mean([self._of(part, block) for part in self.parts], axis=0) for block in blocks])
+            return np.concatenate(
+                [
+                    np.mean([self._of(*pair, block) for pair in zip(self.parts, self.places, strict=True)], axis=0)
+                    for block in blocks
+                ]
+            )
 
-    def _of(self, part: AtTargets, X: np.ndarray) -> np.ndarray:
+    def _of(self, part: AtTargets, place: float, X: np.ndarray) -> np.ndarray:
         gp, unit = part.gp, float(part.gp.posterior.y_map.scale)
         Z = gp.x_map(X)
         cross = gp.covariance(gp.X, Z)
@@ -145,7 +149,7 @@ class LevelScorer(Scorer):
         before, known = part.latent / unit**2, np.square(shift)
         left = np.sqrt(np.maximum(before - known, 1e-10 * before))
         # In sds of f at the targets.
-        away = (part.mean - self.place) / unit
+        away = (part.mean - place) / unit
         outcome = entropy_of_label(ndtr((away + shift * _NODES[:, None, None]) / left))
         return np.maximum(
             entropy_of_label(ndtr(away / np.sqrt(before))) - np.einsum("k,kmt->mt", _WEIGHTS, outcome), 0.0

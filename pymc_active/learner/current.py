@@ -21,7 +21,7 @@ from pymc_active.learner.verification import PLACES
 from pymc_active.learner.weighted import expected
 from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles.power_map import output_map_advice
+from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.particles.smc import warn_if_doubtful
 from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
@@ -98,7 +98,7 @@ class Current:
             gps = [model for model in self.run.subject.models.values() if isinstance(model, GPModel)]
             warn_of_data(*gps, is_asked=not self.run.n_start)
         if isinstance(fit, Fit):
-            warnings = (warn_if_doubtful, *([_warn_of_output_map] if isinstance(fit.gpm, GPModel) else []))
+            warnings = (warn_if_doubtful, *([_warn_of_outcomes] if isinstance(fit.gpm, GPModel) else []))
             self._has_warned |= {warn for warn in warnings if warn not in self._has_warned and warn(fit)}
 
     def verified(self, progressbar: bool = False) -> Fit | ModelAverage:
@@ -174,5 +174,5 @@ class Current:
         return self._success
 
 
-def _warn_of_output_map(fit: Fit) -> bool:
-    return warn_if(output_map_advice(fit))
+def _warn_of_outcomes(fit: Fit) -> bool:
+    return warn_if(outcome_advice(fit))

@@ -139,7 +139,7 @@ class Learner(Summarized):
         from the prior.
     targets : list of str, optional
         Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
-    likelihood : {"normal", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"}
+    likelihood : str
         Of outcomes, as in :func:`ard_gp`, for None as the model.
 
     Raises
@@ -153,7 +153,7 @@ class Learner(Summarized):
     DataWarning
         At once, if candidates and data do not suit each other: other units, codes for missing values, data that cover a
         small part of the candidates or lie on a plane of a box. At the first fit, as :func:`pymc_active.fit`;
-        once a run, of outputs that call for an :class:`OutputMap`, or one far from all others. :func:`advise` looks
+        once a run, of outputs that call for another ``likelihood``, or one far from all others. :func:`advise` looks
         closer.
     DoubtfulFitWarning
         Once a run, if a fit is doubtful, and when a longer run first replaces a fit.

@@ -54,7 +54,7 @@ class Likelihood(ABC):
     parameters: tuple[tuple[str, float, float], ...] = ()
     # What each row has besides, as an argument of builders.
     size_name: str | None = None
-    # Whether outcomes are real numbers on the scale of f, not counts.
+    # Whether outcomes are real numbers, not counts.
     is_real = False
     # Shares of an update of sites that are made, of the first ones and where errors do not fall; how many times as many
     # updates as usual.
@@ -91,16 +91,28 @@ class Likelihood(ABC):
     def guess(self, y: np.ndarray, size: np.ndarray, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of a Gaussian in f that is roughly like the likelihood."""
 
+    def as_function(self, y: np.ndarray) -> np.ndarray:
+        """Real outcomes on the scale of the function, for default priors."""
+        return y
+
+    def of_data(self, y: np.ndarray) -> tuple[float, ...]:
+        """What :meth:`given` takes from the data y (n,)."""
+        return ()
+
+    def given(self, phi: Phi, of_data: tuple[float, ...]) -> Phi:
+        """The parameters (S, 1), and what follows from them and the data."""
+        return phi
+
     @abstractmethod
-    def rate(self, f: np.ndarray) -> np.ndarray:
+    def rate(self, f: np.ndarray, phi: Phi) -> np.ndarray:
         """The expected outcome of size one given f, which increases with it."""
 
     @abstractmethod
-    def link(self, rate: np.ndarray) -> np.ndarray:
+    def link(self, rate: Any, phi: Phi) -> np.ndarray:
         """The f of an expected outcome of size one; not finite for what that cannot be."""
 
     @abstractmethod
-    def rate_moments(self, mean: Any, variance: Any) -> tuple[np.ndarray, np.ndarray]:
+    def rate_moments(self, mean: Any, variance: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected outcome of size one where f is Gaussian."""
 
     @abstractmethod

@@ -61,21 +61,21 @@ class Binomial(LogConcave):
         return unit * np.log(p / (1 - p)), unit**2 / ((size + 1) * p * (1 - p))
 
     @override
-    def rate(self, f):
+    def rate(self, f, phi):
         return ndtr(f)
 
     @override
-    def link(self, rate):
+    def link(self, rate, phi):
         return ndtri(rate)
 
     @override
-    def rate_moments(self, mean, variance):
+    def rate_moments(self, mean, variance, phi):
         p, spread = self._rates(mean, variance)
         return p, np.maximum(p - spread - p * p, 0.0)
 
     @override
     def moments(self, mean, variance, size, phi):
-        p, between = self.rate_moments(mean, variance)
+        p, between = self.rate_moments(mean, variance, phi)
         return size * p, size * (p - p * p - between) + np.square(size) * between
 
     @override
@@ -96,7 +96,7 @@ class Binomial(LogConcave):
 
     @override
     def draw(self, f, size, phi, rng):
-        return rng.binomial(np.broadcast_to(size, f.shape).astype(int), self.rate(f)).astype(float)
+        return rng.binomial(np.broadcast_to(size, f.shape).astype(int), self.rate(f, phi)).astype(float)
 
     @override
     def values(self, mean, variance, size, phi):
@@ -150,11 +150,11 @@ class LogitBinomial(Binomial):
         return log, y - size * p, size * p * expit(-f)
 
     @override
-    def rate(self, f):
+    def rate(self, f, phi):
         return expit(f)
 
     @override
-    def link(self, rate):
+    def link(self, rate, phi):
         return logit(rate)
 
     @override

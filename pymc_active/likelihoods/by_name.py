@@ -6,8 +6,9 @@ from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.likelihoods.counts import NegativeBinomial, Poisson
 from pymc_active.likelihoods.student_t import StudentT
+from pymc_active.likelihoods.warped import LogNormal, Warped
 
-_ALL: tuple[type[Likelihood], ...] = (Bernoulli, Binomial, Poisson, NegativeBinomial, StudentT)
+_ALL: tuple[type[Likelihood], ...] = (Bernoulli, Binomial, Poisson, NegativeBinomial, StudentT, LogNormal, Warped)
 LIKELIHOODS = {kind.name: kind for kind in _ALL}
 
 

@@ -32,22 +32,22 @@ class Poisson(LogConcave):
         return np.log((y + 0.5) / size), 1 / (y + 0.5)
 
     @override
-    def rate(self, f):
+    def rate(self, f, phi):
         return np.exp(f)
 
     @override
-    def link(self, rate):
+    def link(self, rate, phi):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(rate)
 
     @override
-    def rate_moments(self, mean, variance):
+    def rate_moments(self, mean, variance, phi):
         mu = np.exp(np.minimum(mean + variance / 2, _MOST / 2))
         return mu, np.square(mu) * np.expm1(np.minimum(variance, _MOST / 4))
 
     @override
     def moments(self, mean, variance, size, phi):
-        mu, squares = self.rate_moments(mean, variance)
+        mu, squares = self.rate_moments(mean, variance, phi)
         mu, squares = size * mu, np.square(size) * squares
         return mu, squares + self._given(mu, mu * mu + squares, phi)
 

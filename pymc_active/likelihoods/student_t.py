@@ -64,15 +64,15 @@ class StudentT(Likelihood):
         return y, self.noise(0.0, 0.0, size, phi)
 
     @override
-    def rate(self, f):
+    def rate(self, f, phi):
         return f
 
     @override
-    def link(self, rate):
+    def link(self, rate, phi):
         return rate
 
     @override
-    def rate_moments(self, mean, variance):
+    def rate_moments(self, mean, variance, phi):
         return mean, variance
 
     @override

@@ -88,13 +88,18 @@ def ard_gp(
         Known standard deviations of the measurements, error bars in units of y; 0 where none is known. The learned
         noise comes on top: variances add. New measurements are predicted with the learned noise only. Where the error
         bars are all there is, fix ``noise`` at a small number.
-    likelihood : {"normal", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"}
-        The distribution of y given the latent function f. With any but the normal one ``gpm.model`` has a
+    likelihood : str
+        The distribution of y given the latent function f, by default ``"normal"``. With any other ``gpm.model`` has a
         ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and only
-        the first has a ``log_noise``:
+        real outcomes have a ``log_noise``; with ``bounds`` their median and median deviation scale f:
 
         * ``"student_t"``: f + noise t, for outliers; t has 2 + ``nu_above_2`` degrees of freedom and so a variance;
-          ``log_nu_above_2``: Normal(log 5, 1). With ``bounds`` the first y's median and median deviation scale y
+          ``log_nu_above_2``: Normal(log 5, 1)
+        * ``"lognormal"``: y is positive, exp(f + noise), as where changes multiply
+        * ``"warped"``: T(y) is f + noise, for skewed y or y over orders of magnitude. T is the power of Yeo & Johnson
+          of (y - median) / width, learned with everything else: ``warp`` is power / (2 - power), 1 where y is normal,
+          near 0 where large y are as under a logarithm, and large where small y are; ``log_warp``: Normal(0, 1.5). T is
+          divided by the geometric mean of its slopes at the data (Box & Cox 1964), so that noise is in units of y
         * ``"bernoulli"``: y is 0 or 1, of probability Φ(f), a probit
         * ``"binomial"``: y successes in ``y_trials``, each of probability Φ(f)
         * ``"poisson"``: counts of mean ``exposure`` exp(f); with ``bounds`` f is about the log of the mean rate

@@ -11,7 +11,7 @@ import pytensor.tensor as pt
 
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.by_name import find_likelihood
-from pymc_active.support.scaling import Affine, spread
+from pymc_active.support.scaling import Affine, scale_about_median
 from pymc_active.support.tables import read_error_bars, read_numbers, read_outputs
 
 # Added to the diagonal of the prior covariance in PyMC, whose Cholesky factor is taken: smaller than any outcome shows.
@@ -50,8 +50,7 @@ def _read_size(name: str, size: Any, n: int, X: Any) -> np.ndarray:
 def latent_scale(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | None) -> Affine | None:
     """Where the latent function lies, for default priors: about the median, or the log of the mean rate."""
     if likelihood.is_real:
-        level = np.median(y)
-        width = 1.4826 * np.median(np.abs(y - level)) or float(spread(y)) or abs(float(level)) or 1.0
+        level, width = scale_about_median(likelihood.as_function(y))
         return Affine(np.asarray(level), np.asarray(width))
     if likelihood.size_name != "exposure":
         return None

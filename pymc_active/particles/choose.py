@@ -16,8 +16,8 @@ from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
+from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.particles.particle_fit import ParticleFit
-from pymc_active.particles.power_map import output_map_advice
 from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.latent import LatentPosterior
@@ -61,7 +61,7 @@ def fit_gp(
         )
     found = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(found)
-    warn_if(output_map_advice(found))
+    warn_if(outcome_advice(found))
     return found
 
 

@@ -67,7 +67,15 @@ class ConditionedGP:
     def to_expected(self, f: np.ndarray) -> np.ndarray:
         """The expected outcome from values of what is described: f, or what a likelihood makes of it."""
         values = self.to_user_y(f)
-        return self.posterior.likelihood.rate(values) if isinstance(self.posterior, LatentPosterior) else values
+        if not isinstance(self.posterior, LatentPosterior):
+            return values
+        return self.posterior.likelihood.rate(values, self.posterior.phi_of(self.theta))
+
+    def from_expected(self, outcome: float) -> float:
+        """The value of f, in the user's units, of an expected outcome; not finite for what that cannot be."""
+        if not isinstance(self.posterior, LatentPosterior):
+            return outcome
+        return float(np.squeeze(self.posterior.likelihood.link(np.asarray(outcome), self.posterior.phi_of(self.theta))))
 
     def prior_mean(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean function (m,) and its gradient (m, D)."""

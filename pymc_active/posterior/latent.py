@@ -55,6 +55,8 @@ class LatentPosterior(Posterior):
     phi_indices: np.ndarray
     # Of the one particle that this copy is for.
     _known: _Known | None = None
+    # Data, and what the likelihood takes from them.
+    _read: tuple[np.ndarray, tuple[float, ...]] | None = None
 
     @property
     @abstractmethod
@@ -92,14 +94,21 @@ class LatentPosterior(Posterior):
         return 1.0 if self.is_tempered else super().noise_unit / float(self.y_map.scale)
 
     def phi(self, full: np.ndarray) -> Phi:
-        """The likelihood's parameters, in the user's units, as columns, for rows (theta, constants)."""
+        """Columns that the likelihood takes, in the user's units, for rows (theta, constants)."""
         units = [np.log(self.y_map.scale) * (name == "log_noise") for name, *_ in self.likelihood.parameters]
-        return [full[:, [index]] + unit for index, unit in zip(self.phi_indices, units, strict=True)]
+        own = [full[:, [index]] + unit for index, unit in zip(self.phi_indices, units, strict=True)]
+        if self._read is None or self._read[0] is not self.y:
+            self._read = self.y, self.likelihood.of_data(self.y)
+        return self.likelihood.given(own, self._read[1])
+
+    def phi_of(self, theta: np.ndarray) -> Phi:
+        """:meth:`phi` of one particle."""
+        return [part[0] for part in self.phi(self.full(theta[None]))]
 
     def _pull_phi(self, full: np.ndarray, in_phi: np.ndarray) -> np.ndarray:
         """Slopes in the likelihood's parameters (S, q) as slopes in ``full``."""
         slope = np.zeros_like(full)
-        slope[:, self.phi_indices] = in_phi
+        slope[:, self.phi_indices] = in_phi[:, : len(self.phi_indices)]
         return slope
 
     def _propagate(
@@ -244,7 +253,7 @@ class LatentPosterior(Posterior):
 
     def noise_of(self, theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """The variance of the Gaussian measurement of f that an outcome of size one is worth, in units of f."""
-        phi = [part[0] for part in self.phi(self.full(theta[None]))]
+        phi = self.phi_of(theta)
         # Where an outcome is certain it is worth nothing; differences of infinities would be NaN.
         return np.minimum(self.likelihood.noise(mean, variance, 1.0, phi), _MOST_NOISE)
 

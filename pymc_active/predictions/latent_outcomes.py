@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtri, xlogy
+from scipy.special import logsumexp, ndtr, ndtri, xlogy
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.information.mixture_entropy import mixture_moments
+from pymc_active.information.mixture_quantiles import mixture_quantiles
 from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.likelihoods.binary import Bernoulli
+from pymc_active.likelihoods.warped import Mapped
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.predictions.mixtures import Mixture
+from pymc_active.predictions.outcomes import weighted_quantiles
 
 # Members of a model that score outcomes without a formula.
 _SOME = 96
 # Equally probable values of a standard normal, which stand for f, and numbers in one array.
 _NODES, _BLOCK = ndtri((np.arange(16) + 0.5) / 16), 4_000_000
+# Steps of a bisection, down to rounding errors.
+_BISECTIONS = 50
 
 
 @dataclass(frozen=True)
@@ -62,19 +67,33 @@ class LatentOutcomes:
         mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
         return mean, variance
 
-    def rate(self, f: np.ndarray) -> np.ndarray:
-        """The expected outcome where the latent function is f; it increases with f."""
-        return self.parts[0][0].rate(f)
-
     def rates(self, p: Mixture) -> np.ndarray:
         """Equally probable expected outcomes (Q, S, m) of each member."""
-        return self.rate(p.means + np.sqrt(p.variances) * _NODES[:, None, None])
+        return self._rates(p.means + np.sqrt(p.variances) * _NODES[:, None, None])
 
-    def rate_variance(self, p: Mixture) -> np.ndarray:
-        """Variance of the expected outcome (m,)."""
-        each = [likelihood.rate_moments(p.means[rows], p.variances[rows]) for likelihood, _, rows in self.parts]
+    def _rates(self, f: np.ndarray) -> np.ndarray:
+        """Expected outcomes where the functions of the members are f, (Q, S, m)."""
+        return np.concatenate([likelihood.rate(f[:, rows], phi) for likelihood, phi, rows in self.parts], axis=1)
+
+    def rate_partials(self, p: Mixture, in_rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives in :meth:`rates` (Q, S, m), of maps, as derivatives in means and variances, (S, m) each."""
+        sd = np.sqrt(p.variances)
+        slopes = in_rates * np.exp(self.log_units(p.means + sd * _NODES[:, None, None]))
+        return slopes.sum(0), 0.5 * np.einsum("q,qsm->sm", _NODES, slopes) / sd
+
+    def log_units(self, f: np.ndarray) -> np.ndarray:
+        """Logs of the slopes of outcomes in f where the functions are f, (Q, S, m), by maps of each member."""
+        found = []
+        for likelihood, phi, rows in self.parts:
+            assert isinstance(likelihood, Mapped)
+            found.append(-likelihood.map(likelihood.rate(f[:, rows], phi), phi)[1])
+        return np.concatenate(found, axis=1)
+
+    def rate_moments(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the expected outcome, (m,) each."""
+        each = [likelihood.rate_moments(p.means[rows], p.variances[rows], phi) for likelihood, phi, rows in self.parts]
         means, variances = (np.concatenate(part) for part in zip(*each, strict=True))
-        return mixture_moments(means, variances, p.weights)[1]
+        return mixture_moments(means, variances, p.weights)
 
     def draw(self, p: Mixture, rng: np.random.Generator, size: Any = 1.0) -> np.ndarray:
         """Outcomes (Q, S, m) of each member, with common random numbers at all points."""
@@ -84,6 +103,38 @@ class LatentOutcomes:
             f = p.means[rows] + np.sqrt(p.variances[rows]) * normals[:, rows, None]
             found.append(likelihood.draw(f, size, phi, np.random.default_rng(seed)))
         return np.concatenate(found, axis=1)
+
+    def quantiles(self, probabilities: np.ndarray, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Quantiles (Q, m) of the expected outcome of size one, and of an outcome."""
+        spread = np.maximum(p.variances, np.finfo(float).tiny)
+        if self.is_mapped:
+            # Each member has a map of its own.
+            return self._mapped_quantiles(probabilities, p, spread), self._mapped_quantiles(
+                probabilities, p, spread + p.noises
+            )
+        likelihood, phi, _ = self.parts[0]
+        # The rate increases with the latent function, by no parameter.
+        of_rate = likelihood.rate(mixture_quantiles(probabilities, p.means, spread, p.weights), phi)
+        draws = self.draw(p, np.random.default_rng(0), size)
+        weights = np.tile(p.weights / len(draws), len(draws))
+        return of_rate, weighted_quantiles(draws.reshape(-1, draws.shape[-1]), weights, probabilities)
+
+    def _mapped_quantiles(self, probabilities: np.ndarray, p: Mixture, variances: np.ndarray) -> np.ndarray:
+        """Quantiles (Q, m) of outcomes whose maps have variances (S, m), by bisection."""
+        sd = np.sqrt(variances)
+        ends = self._rates(p.means + sd * ndtri(probabilities)[:, None, None])
+        low, high = ends.min(1), ends.max(1)
+        for _ in range(_BISECTIONS if len(p.weights) > 1 else 0):
+            middle = (low + high) / 2
+            z = np.concatenate([likelihood.link(middle[:, None], phi) for likelihood, phi, _ in self.parts], axis=1)
+            is_low = np.einsum("s,qsm->qm", p.weights, ndtr((z - p.means) / sd)) < probabilities[:, None]
+            low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+        return (low + high) / 2
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the outcomes of all members are normal once they are mapped."""
+        return all(isinstance(likelihood, Mapped) for likelihood, _, _ in self.parts)
 
     def _values(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         """Outcomes (K, m) and log weights (K, m) of a sum over them."""
@@ -121,7 +172,8 @@ class LatentOutcomes:
     @property
     def n_members(self) -> int | None:
         """How many members of a model score a criterion; None for all, where there is a formula."""
-        return None if all(isinstance(likelihood, Bernoulli) for likelihood, _, _ in self.parts) else _SOME
+        is_known = self.is_mapped or all(isinstance(likelihood, Bernoulli) for likelihood, _, _ in self.parts)
+        return None if is_known else _SOME
 
     def _information(self, p: Mixture, Y: np.ndarray, log_weights: np.ndarray, owner: np.ndarray | None) -> np.ndarray:
         log = self.marginals(Y, p) + log_weights[:, None]

@@ -14,6 +14,7 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
+from pymc_active.likelihoods.warped import LogNormal
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes
@@ -21,7 +22,7 @@ from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.predictions.outcomes import predicted_outcomes, weighted_quantiles
+from pymc_active.predictions.outcomes import predicted_outcomes
 from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
@@ -82,8 +83,9 @@ def predict(
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
         whose negative mean is the NLL. With a ``likelihood``, and of a ``pm.Model``, ``f`` is the expected outcome,
-        such as the probability of success or the expected count (of one trial, or an exposure of one); there is also
-        ``y_mean``, for a ``pm.Model`` by draws where PyMC has no formula.
+        such as the probability of success or the expected count (of one trial, or an exposure of one), or where a map
+        of outcomes is normal the outcome without noise; there is also ``y_mean``, for a ``pm.Model`` by draws where
+        PyMC has no formula.
 
     Raises
     ------
@@ -170,18 +172,38 @@ def _predicted_outcomes(
     """The same where outcomes, of ``size`` (m,), are not normal."""
     p = mixture(ensemble, X)
     mean, variance = mixture_moments(*outcomes.moments(p, size), p.weights)
-    found = {"f_mean": mean / size, "f_variance": outcomes.rate_variance(p), "y_mean": mean, "y_variance": variance}
+    rate_mean, rate_variance = outcomes.rate_moments(p)
+    found = {"f_mean": rate_mean, "f_variance": rate_variance, "y_mean": mean, "y_variance": variance}
     if probabilities is not None:
-        spread = np.maximum(p.variances, np.finfo(float).tiny)
-        # The rate increases with the latent function.
-        found["f_quantile"] = outcomes.rate(mixture_quantiles(probabilities, p.means, spread, p.weights))
-        draws = outcomes.draw(p, np.random.default_rng(0), size)
-        weights = np.tile(p.weights / len(draws), len(draws))
-        found["y_quantile"] = weighted_quantiles(draws.reshape(-1, len(X)), weights, probabilities)
+        found["f_quantile"], found["y_quantile"] = outcomes.quantiles(probabilities, p, size)
     if y is not None:
         log = outcomes.log_densities(y[None], p, size)[0]
         with np.errstate(divide="ignore"):
             found["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
+    return found
+
+
+def predict_from_logarithms(
+    source: Source, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
+) -> xr.Dataset:
+    """:func:`predict` of a model of logarithms, in units of the numbers themselves, with ``y_mean`` besides."""
+    ensemble = ensemble_from(source, "predict", **options)
+    X, log, possible = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), None, np.ones(0, bool)
+    if y_new is not None:
+        y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")
+        # Of what a logarithm cannot be the density is zero.
+        possible = y > 0
+        log = np.log(np.where(possible, y, 1.0))
+    found = predict(source, X_new, quantiles=quantiles, y_new=log, **options)
+    p, exponential = mixture(ensemble, X), LogNormal()
+    for name, spread in (("f", p.variances), ("y", p.variances + p.noises)):
+        means, variances = exponential.rate_moments(p.means, spread, ())
+        mean, variance = mixture_moments(means, variances, p.weights)
+        found[f"{name}_mean"], found[f"{name}_variance"] = ("point", mean), ("point", variance)
+    for name in ("f_quantile", "y_quantile") if quantiles is not None else ():
+        found[name] = np.exp(found[name])
+    if log is not None:
+        found["y_log_density"] = (found.y_log_density - log).where(possible, -np.inf)
     return found
 
 

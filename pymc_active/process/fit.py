@@ -79,8 +79,9 @@ def fit(
         modes, and if NUTS had to replace annealed particles.
     DataWarning
         If data, scales and priors of a GP do not suit each other, as numbers in other units, an input over decades,
-        codes for missing values, rows that came twice, a limit of detection; and if an :class:`OutputMap` makes y more
-        probable by over 12 nats, as of values over orders of magnitude. :func:`advise` looks closer.
+        codes for missing values, rows that came twice, a limit of detection; and if ``likelihood="warped"`` or
+        ``"lognormal"`` makes y more probable by over 12 nats, as of values over orders of magnitude. :func:`advise`
+        looks closer.
 
     Examples
     --------

@@ -22,8 +22,7 @@ from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.advice import warn_of_data
 from pymc_active.models.composite import composite_gp, known_periods
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.output_map import OutputMap
-from pymc_active.predictions.predict import predict
+from pymc_active.predictions.predict import predict, predict_from_logarithms
 from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, preferred, ranking, scores_of
 from pymc_active.structure.growth import Growth
 from pymc_active.support.arguments import check_executor
@@ -82,12 +81,11 @@ class StructureSearch(Summarized):
     ) -> xr.Dataset:
         """:func:`pymc_active.predict` by all probable kernels, in the units of y; of the logarithm if there is one.
 
-        Then moments are as :meth:`pymc_active.OutputMap.predict` has them.
+        Then there is also ``y_mean``, and moments are of log-normal outcomes.
         """
         if self.logarithm is None:
             return predict(self._source, X_new, quantiles=quantiles, y_new=y_new, **options)
-        log = OutputMap("log")
-        return log.predict(self.logarithm._source, X_new, quantiles=quantiles, y_new=y_new, **options)
+        return predict_from_logarithms(self.logarithm._source, X_new, quantiles=quantiles, y_new=y_new, **options)
 
     @property
     def _source(self) -> LaplaceFit | ModelAverage:

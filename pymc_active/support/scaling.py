@@ -53,6 +53,12 @@ def spread(values: np.ndarray) -> np.ndarray:
     return np.where(np.ptp(values, axis=0) > _ROUNDING * np.abs(values).max(0), values.std(0), 0.0)
 
 
+def scale_about_median(y: np.ndarray) -> tuple[float, float]:
+    """The median of y (n,) and a width that far outputs hardly change, positive."""
+    level = float(np.median(y))
+    return level, float(1.4826 * np.median(np.abs(y - level))) or float(spread(y)) or abs(level) or 1.0
+
+
 def renewed_scale(y: np.ndarray) -> Affine:
     """The map in which y (n,) is standardised, as far as it can be; priors follow when data are added."""
     width = float(spread(y))

@@ -1,4 +1,4 @@
-"""Output maps: the transformation itself, its choice by evidence, predictions in the units of y, and the offer."""
+"""What outputs call for: likelihoods of mapped ones, failures, slips; kernel searches of logarithms."""
 
 import re
 import warnings
@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.stats import multivariate_normal, yeojohnson
+from scipy.stats import lognorm, multivariate_normal, yeojohnson
 
 import pymc_active as pma
-from pymc_active.particles.power_map import _far_from_others, output_map_advice
+from pymc_active.particles.outcome_advice import _far_from_others, best_map, outcome_advice
+from pymc_active.predictions.predict import predict_from_logarithms
 from pymc_active.structure import fitted_kernels, kernel_search
 from pymc_active.support.scaling import penalties
 
@@ -30,86 +31,40 @@ def fitted(y_of, n, seed=0):
     return pma.fit_laplace(pma.ard_gp(X, y_of(X), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
 
 
-MAPS = [
-    pma.OutputMap("log"),
-    pma.OutputMap(power=0.0, shift=1.0, scale=2.0),
-    pma.OutputMap(power=0.7, shift=1.0, scale=2.0),
-    pma.OutputMap(power=2.0, shift=1.0, scale=0.5),
-]
-
-
-@pytest.mark.parametrize("output_map", MAPS)
-def test_the_inverse_and_the_slope(output_map):
-    y = np.array([0.1, 0.9, 1.0, 1.3, 40.0])
-    np.testing.assert_allclose(output_map.inverse(output_map(y)), y, rtol=1e-12)
-    h = 1e-6
-    numerical = (output_map(y + h) - output_map(y - h)) / (2 * h)
-    np.testing.assert_allclose(np.exp(output_map.log_slope(y)), numerical, rtol=1e-6)
-
-
-def test_the_power_is_that_of_yeo_and_johnson():
-    y = np.array([-3.0, -0.2, 0.0, 0.4, 5.0])
-    np.testing.assert_allclose(pma.OutputMap(power=0.3)(y), yeojohnson(y, 0.3), rtol=1e-12)
-
-
 def test_the_gain_is_that_of_a_direct_density():
     fit = fitted(steep, 25)
-    found = pma.OutputMap.of(fit)
+    name, gain = best_map(fit)
     theta, gpm = fit.point, fit.gpm
     Z = gpm.x_map(gpm.X)
     distance = (Z[:, None] - Z) / np.exp(theta["log_lengthscale"])
     K = np.exp(2 * theta["log_outputscale"]) * np.exp(-0.5 * (distance**2).sum(-1))
     K += np.exp(2 * theta["log_noise"]) * np.eye(len(Z))
+    level = np.median(gpm.y)
+    unit = 1.4826 * np.median(np.abs(gpm.y - level))
 
-    def log_density(output_map):
-        z, ones = output_map(gpm.y), np.ones(len(Z))
+    def log_density(power):
+        def of(y):
+            return yeojohnson((y - level) / unit, power)
+
+        z, ones = of(gpm.y), np.ones(len(Z))
         inverse = np.linalg.inv(K)
-        level = ones @ inverse @ z / (ones @ inverse @ ones)
-        variance = (z - level) @ inverse @ (z - level) / len(z)
+        center = ones @ inverse @ z / (ones @ inverse @ ones)
+        variance = (z - center) @ inverse @ (z - center) / len(z)
         h = 1e-5 * np.abs(gpm.y)
-        slope = (output_map(gpm.y + h) - output_map(gpm.y - h)) / (2 * h)
-        return multivariate_normal.logpdf(z, level * ones, variance * K) + np.log(slope).sum()
+        slope = (of(gpm.y + h) - of(gpm.y - h)) / (2 * h)
+        return multivariate_normal.logpdf(z, center * ones, variance * K) + np.log(slope).sum()
 
-    def powered(power):
-        return pma.OutputMap(found.kind, power, found.shift, found.scale)
-
-    assert found.kind == "yeo-johnson"
-    assert found.gain > 5
-    np.testing.assert_allclose(found.gain, log_density(found) - log_density(powered(1.0)), rtol=1e-4)
-    others = [log_density(powered(power)) for power in np.linspace(0, 2, 21)]
-    assert log_density(found) >= max(others) - 1e-3
-
-
-def test_positive_data_over_decades_get_the_logarithm():
-    found = pma.OutputMap.of(fitted(lambda X: np.exp(6 * X[:, 0] + 2 * np.sin(3 * X[:, 1])), 30))
-    assert found.kind == "log"
-    assert found.gain > 5
-
-
-def test_predictions_are_in_the_units_of_y():
-    X = np.random.default_rng(1).uniform(-1, 1, (30, 2))
-    output_map = pma.OutputMap("log")
-    y = np.exp(3 * smooth(X) + 0.3 * np.random.default_rng(2).normal(size=30))
-    fit = pma.fit_laplace(pma.ard_gp(X, output_map(y), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
-    X_new = np.array([[0.2, -0.3], [0.9, 0.9]])
-    y_new = np.exp(3 * smooth(X_new))
-    inner = pma.predict(fit, X_new, quantiles=[0.1, 0.9], y_new=np.log(y_new))
-    outer = output_map.predict(fit, X_new, quantiles=[0.1, 0.9], y_new=y_new)
-    np.testing.assert_allclose(outer.y_quantile, np.exp(inner.y_quantile))
-    np.testing.assert_allclose(outer.y_log_density, inner.y_log_density - np.log(y_new))
-    # The mean of a log-normal distribution; all methods of a fit are Gaussian mixtures, the marginal GP one Gaussian.
-    np.testing.assert_allclose(outer.f_mean, np.exp(inner.f_mean + inner.f_variance / 2), rtol=0.01)
+    assert name == "warped"
+    assert gain > 5
     np.testing.assert_allclose(
-        outer.f_variance, np.expm1(inner.f_variance) * np.exp(2 * inner.f_mean + inner.f_variance), rtol=0.1
+        gain, max(log_density(p) for p in np.linspace(1e-3, 1.999, 200)) - log_density(1), rtol=1e-3
     )
 
 
-@pytest.mark.parametrize("options", [{"kind": "sqrt"}, {"power": -0.5}, {"scale": 0.0}, {"shift": np.nan}])
-def test_maps_that_do_not_exist_are_refused(options):
-    with pytest.raises(ValueError, match=r"kind|power"):
-        pma.OutputMap(**options)
-    with pytest.raises(ValueError, match="positive outputs"):
-        pma.OutputMap("log")([1.0, 0.0])
+def test_positive_data_over_decades_get_the_logarithm():
+    name, gain = best_map(fitted(lambda X: np.exp(6 * X[:, 0] + 2 * np.sin(3 * X[:, 1])), 30))
+    assert name == "lognormal"
+    assert gain > 5
 
 
 def offers(y_of):
@@ -168,12 +123,11 @@ def test_a_fit_offers_a_map_where_it_is_needed():
     X = rng.uniform(size=(60, 2))
     logs = 1.5 * np.sin(5 * X[:, 0]) + np.cos(4 * X[:, 1]) + 0.1 * rng.normal(size=60)
     box = [(0, 1)] * 2
-    with pytest.warns(pma.DataWarning, match="^a map of the outputs"):
-        fit = pma.fit(pma.ard_gp(X, np.exp(logs), bounds=box), random_seed=0, progressbar=False)
-    output_map = pma.OutputMap.of(fit)
+    with pytest.warns(pma.DataWarning, match="^outputs of which their logarithms.*likelihood='lognormal'$"):
+        pma.fit(pma.ard_gp(X, np.exp(logs), bounds=box), random_seed=0, progressbar=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pma.DataWarning)
-        pma.fit(pma.ard_gp(X, output_map(np.exp(logs)), bounds=box), random_seed=0, progressbar=False)
+        pma.fit(pma.ard_gp(X, np.exp(logs), bounds=box, likelihood="lognormal"), random_seed=0, progressbar=False)
 
 
 def test_two_points_call_for_no_map():
@@ -184,16 +138,16 @@ def test_two_points_call_for_no_map():
 
 def test_penalties_are_named_in_place_of_a_map():
     punished = fitted(lambda X: np.where(X[:, 0] > 0.6, -1000.0, X[:, 0] + X[:, 1]), 20)
-    assert re.match(r"\d+ values of y are -1000, far .* tell NaN in their place", output_map_advice(punished))
+    assert re.match(r"\d+ values of y are -1000, far .* tell NaN in their place", outcome_advice(punished))
 
 
 def test_a_slip_is_told_before_a_map_is_offered():
     def slipped(rows):
         return fitted(lambda X: (50 + 2 * X[:, 0] + X[:, 1]) * np.where(np.isin(np.arange(20), rows), 100, 1), 20)
 
-    text = output_map_advice(slipped([7]))
-    assert re.match(r"y\[7\] = \d+\.?\d* is far .* slip, correct it; .*, tell NaN. If neither, a map of", text)
-    assert output_map_advice(slipped([7, 8])).startswith("a map of")
+    text = outcome_advice(slipped([7]))
+    assert re.match(r"y\[7\] = \d+\.?\d* is far .* slip, correct it; .*, tell NaN. If neither, outputs of", text)
+    assert outcome_advice(slipped([7, 8])).startswith("outputs of")
 
 
 MONTHS = np.arange(48.0)
@@ -221,7 +175,7 @@ def test_a_kernel_search_goes_on_with_logarithms_where_changes_multiply(multipli
     assert multiplied.logarithm.best.gpm.expression == alone.best.gpm.expression
     x = MONTHS[:5, None] + 50
     options = {"quantiles": [0.05, 0.5, 0.95], "y_new": np.exp(ADDED[:5])}
-    expected = pma.OutputMap("log").predict(multiplied.logarithm.average, x, **options)
+    expected = predict_from_logarithms(multiplied.logarithm.average, x, **options)
     xr.testing.assert_identical(multiplied.predict(x, **options), expected)
     np.testing.assert_allclose(
         expected.y_quantile, np.exp(alone.predict(x, quantiles=options["quantiles"]).y_quantile), rtol=0.05
@@ -231,25 +185,18 @@ def test_a_kernel_search_goes_on_with_logarithms_where_changes_multiply(multipli
     np.testing.assert_array_equal(multiplied.best.y, np.exp(ADDED))
 
 
-def test_the_mean_of_an_output_is_that_of_a_log_normal():
-    noise, log = np.random.default_rng(1), pma.OutputMap("log")
-    fit = fitted(lambda X: np.exp(smooth(X) + noise.normal(size=len(X))), 30)
-    X = np.zeros((1, 2))
-    logs = pma.fit_laplace(pma.ard_gp(fit.X, log(fit.y), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
-    found, p = log.predict(logs, X, method="map"), pma.predict(logs, X, method="map")
+def test_predictions_from_logarithms_are_of_log_normal_outputs():
+    X, y = np.zeros((2, 2)), np.array([0.0, 1.3])
+    fit = fitted(smooth, 12)
+    found = predict_from_logarithms(fit, X, method="map", quantiles=[0.1], y_new=pd.DataFrame({"y": y}))
+    p = pma.predict(fit, X, method="map")
     for name, variance in (("f", p.f_variance), ("y", p.y_variance)):
-        mean, sd = p.f_mean.item(), np.sqrt(variance.item())
-        assert found[f"{name}_mean"].item() == pytest.approx(np.exp(mean + sd**2 / 2), rel=0.03)
-    assert found.y_mean > 1.1 * found.f_mean
-
-
-def test_an_output_that_a_logarithm_cannot_be_has_no_density():
-    fit, log = fitted(lambda X: np.exp(smooth(X)), 12), pma.OutputMap("log")
-    X = np.zeros((2, 2))
-    for y in (np.array([0.0, 1.0]), pd.DataFrame({"y": [0.0, 1.0]})):
-        found = log.predict(fit, X, y_new=y).y_log_density
-        assert found[0] == -np.inf
-        assert found[1].item() == pytest.approx(log.predict(fit, X[:1], y_new=[1.0]).y_log_density.item())
+        direct = lognorm(np.sqrt(variance), scale=np.exp(p.f_mean))
+        np.testing.assert_allclose(found[f"{name}_mean"], direct.mean())
+        np.testing.assert_allclose(found[f"{name}_variance"], direct.var())
+        np.testing.assert_allclose(found[f"{name}_quantile"][0], direct.ppf(0.1))
+    # What a logarithm cannot be has no density.
+    np.testing.assert_allclose(found.y_log_density, direct.logpdf(y))
 
 
 @pytest.mark.slow
@@ -353,7 +300,7 @@ def test_a_recommendation_is_compared_with_the_usual_differences():
     y = 0.3 + (X[:, 0] - 0.3) ** 2 + np.where(X[:, 0] > 0.7, 10 ** (1 + 12 * (X[:, 0] - 0.7)), 0.0)
     box = [(0, 1), (0, 1)]
     learner = pma.active.Learner(pma.ard_gp(X, y, bounds=box), "maximum", bounds=box, minimize=True, random_seed=0)
-    with pytest.warns(pma.DataWarning, match="makes them"):
+    with pytest.warns(pma.DataWarning, match="nats more probable"):
         fit = learner.fit
     with pytest.warns(pma.RunWarning, match="below the best point measured"):
         x = learner.recommend()
