@@ -162,7 +162,9 @@ def test_prior_predictive_data_have_the_prior_covariance():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ard", "composite", "user", "trace"])
+@pytest.mark.parametrize(
+    "kind", ["user", "trace", *(pytest.param(k, marks=pytest.mark.nightly) for k in ("ard", "composite"))]
+)
 def test_log_prior_is_that_of_pymc(kind):
     gpm, tree = made(kind)
     with gpm.model:

@@ -237,7 +237,9 @@ def test_a_run_is_saved_and_goes_on(case, tmp_path):
     case.learner.forget(asked)
 
 
-@pytest.mark.parametrize("case", ["ard", pytest.param("embedding", marks=pytest.mark.nightly), "models"], indirect=True)
+@pytest.mark.parametrize(
+    "case", ["ard", *(pytest.param(k, marks=pytest.mark.nightly) for k in ("embedding", "models"))], indirect=True
+)
 def test_criteria_of_a_learner(case):
     """Every name of the registry that suits the kind of model asks a point."""
     names = criterion_names("moments", "predictions", "maximum")

@@ -53,6 +53,10 @@ def test_variances_add_in_the_likelihood(gpm):
     np.testing.assert_allclose(posterior.likelihood_values(theta[None]), expected, rtol=1e-10)
 
 
+SOME = [pytest.param(name, marks=[] if name == "linear mean" else pytest.mark.nightly) for name in MODELS]
+
+
+@pytest.mark.parametrize("gpm", SOME, indirect=True)
 def test_both_routes_agree(gpm):
     arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
     thetas, X_new = moved(gpm, 2), RNG.uniform(0, 10, (4, 2))
@@ -75,6 +79,7 @@ def test_both_routes_agree(gpm):
     np.testing.assert_allclose(moments[0].noise_variance, gpm.constrain(thetas)["noise"][0] ** 2)
 
 
+@pytest.mark.parametrize("gpm", SOME, indirect=True)
 def test_pymc_has_the_same_density_and_predictions(gpm):
     theta, X_new = moved(gpm)[0], RNG.uniform(0, 10, (3, 2))
     logp = gpm.model.compile_logp(mode="FAST_COMPILE")(gpm.unflatten(theta))

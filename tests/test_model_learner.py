@@ -42,7 +42,7 @@ def learner(expressions=("SE", "LIN", "PER", "LIN + PER"), **keywords):
 @pytest.fixture(scope="module")
 def learned():
     it = learner()
-    it.run(truth, 6, progressbar=False)
+    it.run(truth, 2, progressbar=False)
     return it
 
 
@@ -60,7 +60,7 @@ def test_asking_finds_the_structure_that_the_data_come_from():
 def test_history_holds_a_distribution_over_the_models_for_every_fit(learned):
     history = learned.model_history
     assert history.dims == ("n_observations", "model")
-    assert_array_equal(history.n_observations, np.arange(2, 9))
+    assert_array_equal(history.n_observations, np.arange(2, 5))
     assert_allclose(history.sum("model"), 1.0)
 
 
@@ -104,6 +104,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
     assert_array_equal(imagined(it.fit, batch).weights, before)
 
 
+@pytest.mark.nightly
 def test_several_models_together_learn_the_function_in_a_box():
     it = learner(("SE", "LIN + PER"), learn="function", pool=None, bounds=[(0, 1)])
     it.run(truth, 1, progressbar=False)
@@ -210,7 +211,7 @@ def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
     it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
     rows = [3, 17, 30]
     it.tell(POOL[rows], truth(POOL[rows]))
-    for _ in range(3):
+    for _ in range(2):
         with pytest.warns(UserWarning, match="are left out; LIN: the log posterior is not finite") as caught:
             x = it.ask()
         assert {warning.filename for warning in caught} == {__file__}

@@ -97,7 +97,9 @@ def test_derivatives_in_parameters_and_noise_are_differences(write):
     assert_allclose(path.likelihood_values(z), other.value)
 
 
-@pytest.mark.parametrize(("n", "noise"), [(9, 0.3), (9, 0.02), (9, 0.002), (400, 0.3)])
+@pytest.mark.parametrize(
+    ("n", "noise"), [(9, 0.002), *(pytest.param(*one, marks=pytest.mark.nightly) for one in ((9, 0.3), (400, 0.3)))]
+)
 def test_the_evidence_of_a_line_with_unknown_noise_is_an_integral(n, noise):
     """With a temperature alone particles do not reach small noise: of a line of twelve points 8,000 were 3 nats off."""
     x, rng = np.linspace(0, 1, n), np.random.default_rng(0)

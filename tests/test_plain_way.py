@@ -34,6 +34,9 @@ def make(request):
     return BUILDERS[request.param]
 
 
+SOME = [pytest.param(name, marks=[] if name == "ard" else pytest.mark.nightly) for name in BUILDERS]
+
+
 def grown(make, **options):
     """A model made of six points that holds fourteen."""
     gpm = make(X[:6], Y[:6], bounds=BOUNDS, **options)
@@ -106,6 +109,7 @@ def test_arrays_and_pymc_agree_on_the_priors_of_few_points(y):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", SOME, indirect=True)
 def test_arrays_and_graphs_renew_the_same_priors(make):
     gpm = grown(make)
     arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})

@@ -175,6 +175,7 @@ def average_over_the_prior(X, y, d, power=15, is_learned=False):
     return logsumexp(log_likelihood) - np.log(len(R)) - 0.5 * n * np.log(2 * np.pi)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_number_of_components_is_found(plane):
     assert plane.best is plane.fits[2]

@@ -128,6 +128,7 @@ def test_a_mode_that_is_not_the_posterior_is_replaced_with_one_warning():
     assert isinstance(active.fit, pma.ParticleFit) == bool(found.replaced[-1])
 
 
+@pytest.mark.nightly
 def test_the_default_fit_is_as_good_as_a_longer_run():
     """Two estimates of one evidence and of the same predictions."""
     active = learner()
@@ -161,9 +162,10 @@ def test_a_run_without_replacement_asks_the_same_as_without_verification():
     "criterion",
     [
         "bald",
-        pytest.param("uncertainty", marks=pytest.mark.nightly),
-        "expected_improvement",
-        pytest.param("upper_confidence_bound", marks=pytest.mark.nightly),
+        *(
+            pytest.param(c, marks=pytest.mark.nightly)
+            for c in ("uncertainty", "expected_improvement", "upper_confidence_bound")
+        ),
     ],
 )
 def test_the_criterion_is_that_over_the_longer_run(criterion, inference):
@@ -178,6 +180,7 @@ def test_the_criterion_is_that_over_the_longer_run(criterion, inference):
     assert_allclose(active.design(pending=True).score[-1], expected.max(), rtol=1e-6)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
 def test_pending_points_are_conditioned_on():
@@ -192,7 +195,9 @@ def test_pending_points_are_conditioned_on():
 
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-@pytest.mark.parametrize("criterion", ["random", lambda fit, X: -np.abs(X[:, 0])])
+@pytest.mark.parametrize(
+    "criterion", [pytest.param("random", marks=pytest.mark.nightly), lambda fit, X: -np.abs(X[:, 0])]
+)
 def test_where_no_draws_are_taken_the_questions_stay_the_same(criterion):
     verified, plain = (learner("function", criterion=criterion, verify=v) for v in (1, "never"))
     assert_array_equal(verified.ask(2), plain.ask(2))
