@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from differences import central_difference
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, logsumexp, softmax
 from scipy.stats import norm
@@ -198,7 +199,8 @@ def test_a_stationary_kernel():
     graphs = gpm.posterior({"mode": "FAST_COMPILE"})
     for one, other in zip(arrays.value_and_gradient(theta), graphs.value_and_gradient(theta), strict=True):
         assert_allclose(one, other, rtol=1e-6)
-    assert_allclose(arrays.hessian(arrays.state(theta)), graphs.hessian(graphs.state(theta)), rtol=1e-5, atol=1e-6)
+    bend = -central_difference(lambda t: arrays.value_and_gradient(t)[1], theta)
+    assert_allclose(arrays.hessian(arrays.state(theta)), bend, rtol=1e-5, atol=1e-6)
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     assert np.isfinite(pma.active.pes(gpm, POOL, fit=fit, random_seed=1)).all()
     paths = pma.draw_paths(fit, n_paths=300, random_seed=1)

@@ -9,12 +9,13 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
 
 import pymc_active as pma
-from pymc_active.active import bald, bams, epig, expected_improvement
+from pymc_active.active import bald, bams, epig
 from pymc_active.process.information import AllParameters, Information, ModelIdentity, of_predictions, of_targets
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process
@@ -308,7 +309,8 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     assert len(bald(fit, POOL)) == 13
 
 
-@pytest.mark.parametrize("initval", [pytest.param(0.0, marks=pytest.mark.nightly), 1.0])
+@pytest.mark.nightly
+@pytest.mark.parametrize("initval", [0.0, 1.0])
 def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval):
     with pm.Model() as model:
         slopes = pm.Normal("slopes", shape=3, initval=np.full(3, initval))
@@ -386,12 +388,14 @@ def test_a_run_leaves_the_model_as_it_was():
 @pytest.mark.parametrize(
     ("goal", "where"),
     [
-        ("parameters", {"pool": {"x": POOL}}),
         ("function", {"pool": {"x": POOL}}),
-        pytest.param("maximum", {"pool": {"x": POOL}}, marks=pytest.mark.nightly),
-        pytest.param("parameters", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
         ("maximum", {"bounds": {"x": (-3, 3)}}),
-        pytest.param("function", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
+        *nightly(
+            ("parameters", {"pool": {"x": POOL}}),
+            ("maximum", {"pool": {"x": POOL}}),
+            ("parameters", {"bounds": {"x": (-3, 3)}}),
+            ("function", {"bounds": {"x": (-3, 3)}}),
+        ),
     ],
 )
 def test_every_goal_asks_in_a_pool_and_in_a_box(goal, where):
@@ -414,7 +418,6 @@ def test_goals_choose_as_their_criteria_do():
         ("parameters", {}, bald(fit, rows)),
         ("parameters", {"targets": ["at_two"]}, bald(fit, rows, targets=["at_two"])),
         ("function", {"X_target": np.array([2.0])}, epig(fit, rows, X_target=np.array([[2.0]]))),
-        ("maximum", {}, expected_improvement(fit, rows)),
     ):
         learner = pma.Learner(model, goal, pool=POOL, random_seed=1, **keywords)
         values = scores.to_numpy()

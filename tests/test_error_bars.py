@@ -209,7 +209,9 @@ def test_the_model_of_the_user_stays_his():
 
 
 def test_learner_saves_and_resumes_them(tmp_path):
-    learner = pma.Learner(MODELS["ard"](), bounds=BOUNDS, random_seed=0)
+    learner = pma.Learner(
+        MODELS["ard"](), pool=[*X[:3], [1.0, 2.0], [3.0, 4.0], [5.0, 5.0], [6.0, 2.0], [8.0, 7.0]], random_seed=0
+    )
     learner.tell([[1.0, 2.0], [3.0, 4.0]], [20.0, np.nan], y_sd=[0.5, 0.7], failed=[False, True])
     learner.tell([5.0, 5.0], 21.0)
     assert learner.gpm.y_sd.tolist() == [0.0] * 9 + [0.5, 0.0]

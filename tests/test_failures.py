@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -79,7 +80,7 @@ def test_probability_is_that_of_a_model_of_labels():
     assert_allclose(np.exp(Success(X, failed, LOW, HIGH, 1)(POOL)), pma.predict(fit, Z).y_mean, atol=0.06)
 
 
-@pytest.mark.parametrize("width", [2, 25])
+@pytest.mark.parametrize("width", [*nightly(2), 25])
 def test_gradient_of_the_log_probability_is_that_of_differences(width):
     """Also where there are too many inputs to learn a lengthscale for each."""
     rng = np.random.default_rng(1)
@@ -344,7 +345,7 @@ WAYS = ["expected_improvement", "upper_confidence_bound", "uncertainty"]
     ("candidates", "criterion"),
     [
         pytest.param(where, criterion, marks=() if criterion in ways else pytest.mark.nightly)
-        for where, ways in (("pool", WAYS), ("box", WAYS[:1]))
+        for where, ways in (("pool", WAYS), ("box", ()))
         for criterion in WEIGHED
     ],
 )
@@ -356,7 +357,7 @@ def test_points_that_would_fail_are_asked_less(candidates, criterion):
     assert probability(told, other).mean() > probability(told, one).mean() + 0.02
 
 
-@pytest.mark.parametrize("candidates", ["box", "pool"])
+@pytest.mark.parametrize("candidates", [*nightly("box"), "pool"])
 def test_random_points_are_drawn_in_proportion_to_their_probability(candidates):
     keywords = {"pool": POOL} if candidates == "pool" else {}
     active = learner(criterion="random", **keywords)
@@ -391,6 +392,7 @@ def odds_in_pool():
     return Success(np.concatenate([START, FAILING]), failed, POOL.min(0), POOL.max(0), 1)
 
 
+@pytest.mark.nightly
 def test_a_dask_array_asks_as_the_array_does():
     da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
     lazy = da.from_array(POOL, chunks=(50, 2))
@@ -421,9 +423,9 @@ def probability(active, X):
 @pytest.mark.parametrize(
     ("learn", "candidates"),
     [
-        ("maximum", "box"),
-        ("function", "pool"),
-        pytest.param("maximum", "pool", marks=pytest.mark.nightly),
+        ("maximum", "pool"),
+        pytest.param("maximum", "box", marks=pytest.mark.nightly),
+        pytest.param("function", "pool", marks=pytest.mark.nightly),
         pytest.param("function", "box", marks=pytest.mark.nightly),
     ],
 )
@@ -478,7 +480,7 @@ def test_it_is_time_to_stop_even_if_more_is_promised_where_nothing_works():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("criterion", "candidates"),
-    [(None, "pool"), ("random", "box"), pytest.param(None, "box", marks=pytest.mark.nightly)],
+    [(None, "pool"), *nightly(("random", "box"), (None, "box"))],
 )
 def test_a_saved_run_asks_the_same(tmp_path, criterion, candidates):
     active = learner(criterion=criterion, **({"pool": POOL} if candidates == "pool" else {}))

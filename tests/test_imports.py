@@ -160,8 +160,9 @@ def test_only_the_engines_ask_which_kind_of_fit_they_have():
 
 
 def test_what_is_at_the_bottom_can_be_imported_first():
-    code = "import pymc_active.posterior.array, pymc_active.posterior.graph"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    """And pictures need no matplotlib before they are drawn."""
+    code = "import pymc_active.posterior.array, pymc_active.posterior.graph, pymc_active.plots, sys"
+    subprocess.run([sys.executable, "-c", f"{code}; sys.exit('matplotlib' in sys.modules)"], check=True)
 
 
 def test_what_takes_long_to_load_is_loaded_where_it_is_used():

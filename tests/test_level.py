@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
@@ -37,7 +38,7 @@ def test_it_is_that_of_sums_over_outcome_and_function(fit):
     assert_allclose(level(fit, x, threshold, X_target=target), expected, rtol=0.01)
 
 
-@pytest.mark.parametrize("kind", ["normal", pytest.param("bernoulli", marks=pytest.mark.nightly), "poisson"])
+@pytest.mark.parametrize("kind", ["poisson", *nightly("normal", "bernoulli")])
 def test_places_near_the_crossing_tell_most(kind):
     rng = np.random.default_rng(2)
     X = np.linspace(-1, 1, 25)[:, None]

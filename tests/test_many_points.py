@@ -198,6 +198,7 @@ def test_points_are_chosen_one_after_another_by_the_variance_given_the_others():
     assert by_variance(gp, X, 12).tolist() == chosen
 
 
+@pytest.mark.nightly
 def test_the_chosen_rows_tell_more_than_random_ones_and_the_model_keeps_its_data():
     X, y = data(60)
     gpm = pma.ard_gp(X, y)

@@ -6,6 +6,7 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -48,9 +49,9 @@ def learner(X=START, f=wave, gpm=None, **keywords):
 
 @cache
 def after_a_few(minimize=False):
-    active = learner(minimize=minimize)
+    active = learner(minimize=minimize, criterion="expected_improvement")
     active.run(wave, n=3, progressbar=False)
-    return active, active.optimum(100)
+    return active, active.optimum(40)
 
 
 def is_inside(X, bounds=BOUNDS):
@@ -88,11 +89,9 @@ def test_the_minimum_is_the_maximum_of_the_mirror_image():
 
 
 def test_several_at_once_are_distinct_and_those_asked_one_after_another():
-    together, one_by_one = (learner(criterion="expected_improvement") for _ in range(2))
+    together, one_by_one = (learner(criterion="expected_improvement", pool=GRID) for _ in range(2))
     x = together.ask(2)
-    assert x.shape == (2, 1)
-    assert is_inside(x)
-    assert np.diff(np.sort(x[:, 0])).min() > 1e-3
+    assert len(np.unique(x)) == 2
     assert_array_equal(x, np.concatenate([one_by_one.ask() for _ in range(2)]))
 
 
@@ -123,7 +122,7 @@ def test_the_same_seed_asks_and_finds_the_same():
     first = run(3)
     for one, other in zip(first, run(3), strict=True):
         assert_array_equal(one, other)
-    assert not np.array_equal(first[2], run(4)[2])
+    assert not np.array_equal(first[2], learner(random_seed=4).optimum(4).samples.x.to_numpy())
 
 
 def test_looking_at_the_optimum_changes_no_question():
@@ -224,7 +223,7 @@ def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
     active, _ = after_a_few(minimize)
     sign = -1 if minimize else 1
     x = active.recommend()
-    grid = np.linspace(-3, 3, 3001)[:, None]
+    grid = np.linspace(-3, 3, 601)[:, None]
     assert (sign * mean(active, x))[0] >= (sign * mean(active, grid)).max() - 1e-9
     step = 1e-4
     if not np.isclose(np.abs(x), 3.0).any():
@@ -259,6 +258,7 @@ def brute_force(active, n_draws=4000):
     return grid, np.concatenate(draws), float(x[0, 0])
 
 
+@pytest.mark.nightly
 def test_place_height_and_regret_agree_with_draws_on_a_grid():
     active = learner()
     n = 400
@@ -348,7 +348,7 @@ def test_the_optimum_of_a_pool_names_probable_rows():
 # What is refused.
 
 
-@pytest.mark.parametrize("criterion", ["pes", pytest.param("max_value_entropy", marks=pytest.mark.nightly), "thompson"])
+@pytest.mark.parametrize("criterion", [*nightly("pes", "max_value_entropy"), "thompson"])
 def test_equal_observations_are_refused_with_advice_and_nothing_is_lost(criterion):
     gpm = pma.ard_gp(START, np.zeros(4), y_scale=(0.0, 1.0))
     active = learner(gpm=gpm, criterion=criterion)

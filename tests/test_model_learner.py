@@ -70,9 +70,10 @@ def test_datatree_holds_design_and_models_and_survives_a_file(learned, tmp_path)
     with xr.open_datatree(tmp_path / "run.nc") as loaded:
         assert_array_equal(loaded["design"]["x"], learned.X[2:])
         assert_allclose(loaded["models"]["probability"], learned.fit.probability)
-        assert loaded["posterior"]["log_period_PER"].shape == (1, 10)
+        assert loaded["posterior"].sizes["draw"] == 10
 
 
+@pytest.mark.nightly
 def test_same_seed_gives_the_same_questions_bit_for_bit():
     one, other = (learner(("SE", "LIN + PER")) for _ in range(2))
     for it in (one, other):
@@ -208,25 +209,25 @@ def test_what_is_imagined_and_recommended_is_the_mean_over_the_particles(monkeyp
 
 
 def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
-    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
+    it = Learner([*models(["SE", "RQ"]), singular()], learn="model", pool=POOL, random_seed=3)
     rows = [3, 17, 30]
     it.tell(POOL[rows], truth(POOL[rows]))
     for _ in range(2):
         with pytest.warns(UserWarning, match="are left out; LIN: the log posterior is not finite") as caught:
             x = it.ask()
         assert {warning.filename for warning in caught} == {__file__}
-        assert list(it.fit) == ["SE", "PER"]
-        assert list(it.models) == ["SE", "PER", "LIN"]
+        assert list(it.fit) == ["SE", "RQ"]
+        assert list(it.models) == ["SE", "RQ", "LIN"]
         it.tell(x, truth(x))
     with pytest.warns(UserWarning, match="are left out; LIN"):
-        assert it.recommend() in ("SE", "PER")
+        assert it.recommend() in ("SE", "RQ")
     with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
         fit_laplace_models(it.models, n_restarts=1)
 
 
 @pytest.mark.filterwarnings(LEFT_OUT)
 def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
-    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
+    it = Learner([*models(["SE", "RQ"]), singular()], learn="model", pool=POOL, random_seed=3)
     it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
     x = it.ask()
     it.save(tmp_path / "run.nc")
@@ -235,7 +236,7 @@ def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
     for one in (it, other):
         one.tell(x, truth(x))
     assert_array_equal(it.ask(), other.ask())
-    assert list(other.models) == ["SE", "PER", "LIN"]
+    assert list(other.models) == ["SE", "RQ", "LIN"]
 
 
 @pytest.mark.parametrize("kind", ["pool", "bounds"])

@@ -53,11 +53,9 @@ def test_what_is_fixed_stays_so():
 
 
 def test_so_is_what_nobody_told():
-    assert contradicted_period(fitted(season(7), period=None)) is None
-    assert (
-        contradicted_period(pma.fit_laplace(pma.ard_gp(X, season(7), bounds=BOX), random_seed=1, progressbar=False))
-        is None
-    )
+    for gpm in (pma.composite_gp(X, season(7), "LIN + PER", bounds=BOX), pma.ard_gp(X, season(7), bounds=BOX)):
+        fit = pma.fit_laplace(gpm, n_restarts=1, population=0, random_seed=1, progressbar=False)
+        assert contradicted_period(fit) is None
 
 
 def test_series_from_the_model_do_not_contradict_it():
@@ -67,12 +65,6 @@ def test_series_from_the_model_do_not_contradict_it():
         theta = posterior.prior.mean + posterior.prior.sd * rng.normal(size=len(posterior.prior.mean))
         factor = posterior.state(theta).factor
         assert contradicted_period(fitted(factor.L @ rng.normal(size=len(X)) - factor.residual, "SE + PER")) is None
-
-
-def test_advice_says_so():
-    [text] = pma.advise(fitted(season(7)))
-    assert text.startswith("the data show another period than period=1, or one besides")
-    assert not pma.advise(fitted(season(12)))
 
 
 def test_a_period_that_equal_steps_cannot_tell_is_named_where_predictions_depend_on_it():

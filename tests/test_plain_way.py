@@ -201,7 +201,7 @@ def test_a_prior_that_is_not_normal_is_stated_for_the_first_data():
     for one in (gpm, fixed):
         one.set_data(X, Y)
     theta = np.full(gpm.posterior().n_parameters, 0.1)
-    assert_allclose(gpm.posterior().value_and_gradient(theta)[0], fixed.posterior().value_and_gradient(theta)[0])
+    assert_allclose(gpm.posterior().value(theta), fixed.posterior().value(theta))
 
 
 def test_scales_take_precedence():
@@ -279,11 +279,11 @@ def test_units_of_y_change_nothing():
 def test_updates_follow_the_renewed_prior():
     """The evidence of reweighed particles, whose prior has moved, is that of a fresh run."""
     gpm = pma.ard_gp(X[:10], Y[:10], bounds=BOUNDS)
-    before = pma.fit_smc(gpm, n_particles=1024, random_seed=0, progressbar=False)
+    before = pma.fit_smc(gpm, n_particles=512, random_seed=0, progressbar=False)
     updated = before.update(X[10:13], Y[10:13], random_seed=0)
     assert "by reweighing" in str(updated)
     gpm.set_data(X[:13], Y[:13])
-    fresh = pma.fit_smc(gpm, n_particles=1024, random_seed=1, progressbar=False)
+    fresh = pma.fit_smc(gpm, n_particles=512, random_seed=1, progressbar=False)
     error = np.hypot(updated.log_evidence_error, fresh.log_evidence_error)
     assert abs(updated.log_evidence - fresh.log_evidence) < 3 * error
     # The move of the prior matters here.

@@ -70,7 +70,7 @@ def cases(*kept):
     return [pytest.param(*one, marks=[] if one[0] in kept else pytest.mark.nightly) for one in every]
 
 
-@pytest.mark.parametrize(("kernel", "mean"), cases("ls_inv", "locally periodic"))
+@pytest.mark.parametrize(("kernel", "mean"), cases("ls_inv"))
 def test_likelihoods_and_predictions_are_those_of_the_graphs(kernel, mean):
     found, graph = both(model(kernel, mean))
     some = thetas(found)
@@ -99,7 +99,7 @@ def test_curvatures_are_those_of_the_graphs(kernel, mean):
 
 
 def test_a_conditioned_process_is_one_of_arrays():
-    found, graph = both(model("sum and constants", "linear"))
+    found, graph = both(model("locally periodic", "linear"))
     theta = thetas(found)[0]
     one, two = ConditionedGP(found, theta, state=found.light_state(theta)), ConditionedGP(graph, theta)
     assert isinstance(one.posterior, KernelPosterior)
@@ -115,7 +115,7 @@ def test_the_jitter_is_part_of_the_data_and_not_of_predictions():
         gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", Y), sigma=0.01, jitter=1e-3)
     found, graph = both(pma.from_marginal(gp, model=users))
     theta = thetas(found)[0]
-    assert_allclose(found.value_and_gradient(theta)[0], graph.value_and_gradient(theta)[0], rtol=1e-9)
+    assert_allclose(found.value(theta), graph.value(theta), rtol=1e-9)
     assert_allclose(found.moments(found.state(theta), X_NEW).noise_variance, 1e-4, rtol=1e-9)
 
 
@@ -128,12 +128,9 @@ def test_lengths_of_dims_and_new_data():
     theta = thetas(found)[0]
     # Repeated rows, of which arrays could make one each, stay.
     x, y = np.tile(X_NEW, (12, 1)), np.arange(60.0)
+    expected = graph.with_data(x, y).value_and_gradient(theta)[1]
     for posterior in (cloudpickle.loads(cloudpickle.dumps(found)), found):
-        assert_allclose(
-            posterior.with_data(x, y).value_and_gradient(theta)[1],
-            graph.with_data(x, y).value_and_gradient(theta)[1],
-            rtol=1e-7,
-        )
+        assert_allclose(posterior.with_data(x, y).value_and_gradient(theta)[1], expected, rtol=1e-7)
     gpm.set_data(x, y)
     assert gpm.posterior().arrays.X.shape == x.shape
 
@@ -149,7 +146,7 @@ OUTCOMES = {
 @pytest.mark.parametrize("name", [pytest.param("poisson", marks=pytest.mark.nightly), "student_t"])
 def test_so_are_models_of_other_outcomes(name):
     with pm.Model() as users:
-        gp = pm.gp.Latent(mean_func=MEANS["constant"](), cov_func=KERNELS["ARD"]())
+        gp = pm.gp.Latent(mean_func=MEANS["constant"](), cov_func=KERNELS["sum and constants"]())
         OUTCOMES[name](gp.prior("f", X))
         gp.conditional("f_new", X_NEW)
     found, graph = both(gpm := pma.from_latent(gp, model=users))
@@ -190,6 +187,6 @@ def test_a_class_that_was_changed_stays_a_graph(monkeypatch):
 
 @pytest.mark.slow
 def test_a_box_search_of_pes_knows_its_curvature():
-    learner = pma.Learner(model(), "maximum", criterion="pes", bounds=[(0, 2)] * 2, random_seed=1)
+    learner = pma.Learner(model(x=X[:6], y=Y[:6]), "maximum", criterion="pes", bounds=[(0, 2)] * 2, random_seed=1)
     x = learner.ask()
     assert ((x >= 0) & (x <= 2)).all()
