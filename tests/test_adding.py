@@ -138,7 +138,7 @@ class ImportanceFit(Fit):
 @pytest.mark.slow
 def test_an_inference_method():
     gpm = pma.ard_gp(X, Y)
-    fit, particles = ImportanceFit.to(gpm, 4000, RNG), pma.fit(gpm, random_seed=1, progressbar=False)
+    fit, particles = ImportanceFit.to(gpm, 2000, RNG), pma.fit(gpm, random_seed=1, progressbar=False)
     error = np.hypot(fit.log_evidence_error, particles.log_evidence_error)
     assert abs(fit.log_evidence - particles.log_evidence) < 4 * error + 0.02
     mine, theirs = pma.predict(fit, POOL), pma.predict(particles, POOL)

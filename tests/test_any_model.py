@@ -431,14 +431,13 @@ def test_the_maximum_is_found_and_its_uncertainty_told():
         top, width = pm.Normal("top", 0, 2), pm.LogNormal("width", 0, 0.3)
         x = np.array([-1.0, 0.5, 1.1, 2.0])
         pm.Normal("y", pt.exp(-(((pm.Data("x", x) - top) / width) ** 2)), 0.05, observed=np.exp(-((x - 1.2) ** 2)))
-    for where in ({"pool": np.linspace(-3, 3, 121)}, {"bounds": {"x": (-3, 3)}}):
-        learner = pma.Learner(model, "maximum", **where, random_seed=1)
-        optimum = learner.optimum(progressbar=False)
-        assert abs(float(np.asarray(learner.recommend())[0, 0]) - 1.2) < 0.2
-        assert_allclose(optimum.samples.x.mean(), 1.2, atol=0.2)
-        assert 0 <= optimum.regret < 0.05
-        assert learner.stop(0.5, progressbar=False)
-        assert not learner.stop(0.0, progressbar=False)
+    learner = pma.Learner(model, "maximum", bounds={"x": (-3, 3)}, random_seed=1)
+    optimum = learner.optimum(progressbar=False)
+    assert abs(float(np.asarray(learner.recommend())[0, 0]) - 1.2) < 0.2
+    assert_allclose(optimum.samples.x.mean(), 1.2, atol=0.2)
+    assert 0 <= optimum.regret < 0.05
+    assert learner.stop(0.5, progressbar=False)
+    assert not learner.stop(0.0, progressbar=False)
 
 
 def test_a_run_starts_from_the_prior_and_takes_whole_numbers():
@@ -515,7 +514,7 @@ def test_a_file_continues_with_the_same_questions(tmp_path):
     whole = pma.Learner.load(tmp_path / "whole.nc", allow_pickle=True)
     assert_array_equal(loaded.pending, learner.pending)
     _ = loaded.fit, loaded.best_score(), str(loaded)
-    asked = [one.ask(2, progressbar=False).x.to_numpy() for one in (learner, loaded, whole)]
+    asked = [one.ask(progressbar=False).x.to_numpy() for one in (learner, loaded, whole)]
     assert_array_equal(asked[0], asked[1])
     assert_array_equal(asked[0], asked[2])
     with pytest.raises(ValueError, match="one of yes, shift, slope; got 'y'"):

@@ -80,6 +80,8 @@ class Laboratory:
 @pytest.fixture
 def lab(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # Few particles, which are quicker: no test is of what they say.
+    monkeypatch.setattr(pma.GPModel, "n_particles", lambda gpm, n: 64)
     return Laboratory(capsys)
 
 
@@ -275,7 +277,7 @@ def test_outcomes_that_are_yes_or_no_or_counts(lab):
     assert "probability of fat" in lab.out
     assert lab.load().gpm.likelihood.name == "bernoulli"
     assert 0 <= float(lab.out.split()[-1]) <= 1
-    lab(*POOLED, "--outcome", "counts", "--criterion", "random", "--rebuild", "-n", "0")
+    lab(*POOLED, "--outcome", "counts", "--rebuild", "-n", "0")
     assert lab.load().gpm.likelihood.name == "negative_binomial"
     assert "was begun with --outcome counts" in lab.fails(*POOLED)
 

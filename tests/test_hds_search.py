@@ -48,7 +48,7 @@ def two_of(n_dims, first, second, noise=0.1):
 def test_nodes_are_misjudged_no_more_often_than_declared(test, is_active):
     """Wald's bounds, with low thresholds, within three standard errors; finite differences miss what is flat."""
     levels = {"accept": 2.0, "reject": -3.0}
-    scales, wrong, n_runs = {"bandwidth": 0.3, "signal_variance": 1.0, "noise_variance": 0.09}, 0, 200
+    scales, wrong, n_runs = {"bandwidth": 0.3, "signal_variance": 1.0, "noise_variance": 0.09}, 0, 100
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         # By random Fourier features, exp(-(x - x')² / 0.3²) is the covariance over draws.

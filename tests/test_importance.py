@@ -125,7 +125,8 @@ def test_gradients_along_the_path_from_modes_are_those_of_finite_differences():
     assert_allclose(path.log_likelihoods(z).value + path.log_priors(z)[0], posterior.values(z), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("n", "rank"), [(20, 1), pytest.param(30, 2, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("n", "rank"), [(20, 1), (30, 2)])
 def test_rotations_of_an_embedding_are_integrated(n, rank):
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (n, 2))
@@ -138,6 +139,7 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     assert exact - fitted.log_evidence > 0.2
 
 
+@pytest.mark.nightly
 def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_the_prior():
     """Ten points, a ridge: at the mode one row of R is zero, and much of the posterior lies away from it."""
     rng = np.random.default_rng(1)

@@ -62,6 +62,7 @@ def test_it_asks_what_the_learner_of_the_array_asks(criterion, repeat):
     assert_array_equal(other.design()["pool_row"], one.design()["pool_row"])
 
 
+@pytest.mark.nightly
 def test_several_models_are_told_apart_over_it():
     X = POOL[[*START, 7, 9]]
     models = [pma.composite_gp(X, truth(X), kernel) for kernel in ("SE[0]", "LIN[0] + LIN[1]")]

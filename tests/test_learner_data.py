@@ -262,7 +262,7 @@ def test_the_only_point_of_a_run_without_data_may_have_failed():
 
 def test_a_first_design_that_may_repeat_does_not_ask_one_row_for_ever():
     rows = np.array([0, 0.01, 0.02, 0.03, 1.0])[:, None]
-    one = pma.Learner(None, "maximum", pool=rows, repeat=True, random_seed=0)
+    one = pma.Learner(None, "maximum", pool=rows, repeat=True, inference="laplace", random_seed=0)
     asked = []
     for _ in range(8):
         x = one.ask()

@@ -42,10 +42,9 @@ def near_prior(posterior, rng, size=3):
     return center + 0.3 * sd * rng.normal(size=(size, len(center)))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["ARD", *(pytest.param(k, marks=pytest.mark.nightly) for k in ("sum and product", "embedding"))]
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_mode_found_from_some_of_the_data_is_that_of_a_search_on_all(name, monkeypatch):
     options = {"n_restarts": 4, "population": 0, "random_seed": 1, "progressbar": False}
     model = MODELS[name](*data())

@@ -81,9 +81,9 @@ def test_a_few_asks_find_the_optimum(minimize):
 
 
 def test_the_minimum_is_the_maximum_of_the_mirror_image():
-    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)), criterion="expected_improvement")
-    gpm = pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0))
-    down = learner(gpm=gpm, criterion="expected_improvement", minimize=True)
+    options = {"criterion": "expected_improvement", "pool": GRID}
+    up = learner(gpm=pma.ard_gp(START, wave(START), y_scale=(0.0, 1.0)), **options)
+    down = learner(gpm=pma.ard_gp(START, -wave(START), y_scale=(0.0, 1.0)), minimize=True, **options)
     assert_allclose(down.recommend(), up.recommend(), atol=1e-5)
     assert_allclose(down.ask(), up.ask(), atol=1e-5)
 
@@ -114,7 +114,7 @@ def test_a_single_observation_is_enough_to_start():
 
 def test_the_same_seed_asks_and_finds_the_same():
     def run(seed):
-        active = learner(criterion="expected_improvement", random_seed=seed)
+        active = learner(criterion="expected_improvement", random_seed=seed, pool=GRID)
         active.run(wave, n=1, progressbar=False)
         found = active.optimum(4)
         return active.X, found.x, found.samples.x.to_numpy(), found.regret
@@ -122,7 +122,7 @@ def test_the_same_seed_asks_and_finds_the_same():
     first = run(3)
     for one, other in zip(first, run(3), strict=True):
         assert_array_equal(one, other)
-    assert not np.array_equal(first[2], learner(random_seed=4).optimum(4).samples.x.to_numpy())
+    assert not np.array_equal(first[2], learner(random_seed=4, pool=GRID).optimum(4).samples.x.to_numpy())
 
 
 def test_looking_at_the_optimum_changes_no_question():
@@ -192,7 +192,10 @@ def several():
 @pytest.mark.parametrize(
     "criterion",
     [
-        *(pytest.param(c, marks=pytest.mark.nightly) for c in ("pes", "max_value_entropy", "expected_improvement")),
+        *(
+            pytest.param(c, marks=pytest.mark.nightly)
+            for c in ("pes", "bams", "max_value_entropy", "expected_improvement")
+        ),
         "bams",
     ],
 )

@@ -288,9 +288,9 @@ def test_bald_over_modes_counts_their_disagreement():
 def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     """The best by the first sixteen draws are scored by all, and the pick is one of these."""
     X = 50 * np.linspace(-3, 3, 1203)[:, None]
-    scorer = Bald(method="draws", draws=24, random_seed=seed).prepare(ard)
+    scorer = Bald(method="draws", draws=40, random_seed=seed).prepare(ard)
     score = screened(scorer, X)
-    ensemble = as_ensemble(ard, method="draws", draws=24, random_seed=seed)
+    ensemble = as_ensemble(ard, method="draws", draws=40, random_seed=seed)
 
     def by(some, rows):
         p = mixture(some, X[rows])
@@ -308,8 +308,8 @@ def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     assert score[others].max() <= score[best].max()
     assert np.abs(coarse[rows] - exact)[~is_best].max() > 1e-3
     # Small pools are not screened, nor what a user asks for.
-    assert_allclose(screened(scorer, X[:900])[::5], exact[:180], rtol=0, atol=1e-8)
-    public = pma.active.bald(ard, X, method="draws", draws=24, random_seed=seed)
+    assert_allclose(screened(scorer, X[:300])[::5], exact[:60], rtol=0, atol=1e-8)
+    public = pma.active.bald(ard, X, method="draws", draws=40, random_seed=seed)
     assert_allclose(public[::5], exact, rtol=0, atol=1e-8)
 
 

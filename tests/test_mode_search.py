@@ -295,6 +295,7 @@ def test_terms_with_priors_or_fixed_values_of_their_own_are_not_exchanged():
         assert log_multiplicity(posterior, theta) == 0
 
 
+@pytest.mark.nightly
 def test_the_graph_route_knows_like_terms_too():
     """Compiled, and with a prior that is not normal, the evidence counts the same copies."""
     x, y = seasonal(8)
@@ -402,6 +403,7 @@ def test_modes_of_equal_height_at_different_places_are_two():
     assert distinct(found, 0.01) == found[:1]
 
 
+@pytest.mark.nightly
 def test_following_the_modes_of_few_data_keeps_their_evidence():
     """On the average over data: more of it than the best three modes have."""
     searched = [fit(composite("PER", seasonal(10, seed)), n_restarts=20, random_seed=0) for seed in (1, 2, 4)]

@@ -173,6 +173,7 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     assert len(caught) == 1
 
 
+@pytest.mark.nightly
 def test_every_model_is_represented_by_particles():
     fits = learner(("SE", "LIN", "PER")).fit
     # Laplace's own evidences of few points are up to some nats low.
@@ -191,9 +192,6 @@ def singular(expression="LIN"):
     return pma.composite_gp(X, truth(X), expression, **keywords)
 
 
-LEFT_OUT = "ignore:models that cannot be fitted are left out"
-
-
 def test_what_is_imagined_and_recommended_is_the_mean_over_the_particles(monkeypatch):
     """Batches and recommendations of several models ask no search for modes that represent nothing."""
     it = learner(("SE", "RQ"), learn="function")
@@ -208,7 +206,7 @@ def test_what_is_imagined_and_recommended_is_the_mean_over_the_particles(monkeyp
     assert mean[best] > mean.max() - 0.1 * np.ptp(mean)
 
 
-def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
+def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name(tmp_path):
     it = Learner([*models(["SE", "RQ"]), singular()], learn="model", pool=POOL, random_seed=3)
     rows = [3, 17, 30]
     it.tell(POOL[rows], truth(POOL[rows]))
@@ -219,24 +217,15 @@ def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
         assert list(it.fit) == ["SE", "RQ"]
         assert list(it.models) == ["SE", "RQ", "LIN"]
         it.tell(x, truth(x))
-    with pytest.warns(UserWarning, match="are left out; LIN"):
-        assert it.recommend() in ("SE", "RQ")
-    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
-        fit_laplace_models(it.models, n_restarts=1)
-
-
-@pytest.mark.filterwarnings(LEFT_OUT)
-def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
-    it = Learner([*models(["SE", "RQ"]), singular()], learn="model", pool=POOL, random_seed=3)
-    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
-    x = it.ask()
     it.save(tmp_path / "run.nc")
     other = Learner.load(tmp_path / "run.nc")
-    assert_array_equal(other.pending, x)
-    for one in (it, other):
-        one.tell(x, truth(x))
-    assert_array_equal(it.ask(), other.ask())
     assert list(other.models) == ["SE", "RQ", "LIN"]
+    with pytest.warns(UserWarning, match="are left out; LIN"):
+        assert it.recommend() in ("SE", "RQ")
+    with pytest.warns(UserWarning, match="are left out; LIN"):
+        assert_array_equal(other.ask(), it.ask())
+    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
+        fit_laplace_models(it.models, n_restarts=1)
 
 
 @pytest.mark.parametrize("kind", ["pool", "bounds"])
@@ -293,6 +282,6 @@ def test_models_that_cannot_be_compared_are_refused():
 
 
 def test_prior_weights_count():
-    for prior in ({"PER": 0.0, "SE": 1.0}, [1.0, 0.0]):
-        certain = learner(("SE", "PER"), prior=prior)
+    for prior in ({"LIN": 0.0, "SE": 1.0}, [1.0, 0.0]):
+        certain = learner(("SE", "LIN"), prior=prior)
         assert certain.fit.probability.sel(model="SE") == 1

@@ -21,7 +21,7 @@ POOL = pd.DataFrame(
     columns=["acid", "heat"],
     index=[f"vial {i}" for i in range(30)],
 )
-FEW = 40
+FEW = 16
 
 
 def bowl(X):
@@ -113,7 +113,6 @@ def test_one_input_shows_the_heights_of_possible_maxima():
         line(pma.plots.plot(found)[0, 0], "possible maximum"),
         [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()],
     )
-    assert_allclose(line(pma.plots.plot(optimum(1, True))[0, 0], "possible minimum")[1], optimum(1, True).samples.f)
 
 
 def test_data_outside_the_box_are_left_out():

@@ -62,6 +62,7 @@ def test_evidence_errors_are_honest():
     assert scatter / 3 < stated < 4 * scatter
 
 
+@pytest.mark.nightly
 def test_the_evidence_of_an_embedding_does_not_depend_on_the_space_it_is_computed_in():
     X, y = data(6, 12)
     narrow = pma.embedding_gp(X, y, n_components=1)
@@ -306,6 +307,7 @@ def test_embeddings_annealed_from_around_modes_are_those_of_smc(n, D):
     assert_allclose(np.sqrt(one.f_variance / other.f_variance), 1, atol=0.35)
 
 
+@pytest.mark.nightly
 def test_annealed_draws_that_hardly_move_do_not_know_their_evidence(monkeypatch):
     """Few points and a period: hardly any weighted draw counts, and draws are annealed from around the modes."""
     x = np.linspace(-2, 2, 10)[:, None]
@@ -388,7 +390,7 @@ def test_a_flat_prior_cannot_be_drawn_from():
         (np.zeros((1, 2)), np.ones(1)),
         (np.zeros((6, 2)), np.arange(6.0)),
         (np.linspace(-1, 1, 12).reshape(6, 2), np.ones(6)),
-        (np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20) ** 2),
+        pytest.param(np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20) ** 2, marks=pytest.mark.nightly),
         (np.linspace(-1, 1, 12)[:, None], np.where(np.arange(12) == 5, 50.0, 0.0)),
         (np.random.default_rng(0).uniform(-1, 1, size=(20, 1000)), np.arange(20.0) / 10),
     ],

@@ -85,6 +85,7 @@ def test_a_period_that_equal_steps_cannot_tell_is_named_where_predictions_depend
     assert_allclose(pma.predict(told, [5.4]).f_mean, np.sin(5.4), atol=0.1)
 
 
+@pytest.mark.nightly
 def test_where_points_are_uneven_nothing_is_to_be_said():
     x = np.sort(np.random.default_rng(1).uniform(0, 10, 30))
     fit = pma.fit_laplace(pma.composite_gp(x, np.sin(x), "PER", bounds=[(0, 10)], priors={"log_noise": -4.0}))

@@ -4,6 +4,7 @@ import cloudpickle
 import numpy as np
 import pymc as pm
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose
 from users import GrowingNoise, users_gp
 
@@ -109,23 +110,15 @@ def test_a_conditioned_process_is_one_of_arrays():
     assert_allclose(one.noise_variance(X_NEW), two.noise_variance(X_NEW), rtol=1e-12)
 
 
-def test_the_jitter_is_part_of_the_data_and_not_of_predictions():
-    with pm.Model() as users:
-        gp = pm.gp.Marginal(cov_func=scale() * cov.ExpQuad(2, ls=length(shape=2)))
-        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", Y), sigma=0.01, jitter=1e-3)
-    found, graph = both(pma.from_marginal(gp, model=users))
-    theta = thetas(found)[0]
-    assert_allclose(found.value(theta), graph.value(theta), rtol=1e-9)
-    assert_allclose(found.moments(found.state(theta), X_NEW).noise_variance, 1e-4, rtol=1e-9)
-
-
-def test_lengths_of_dims_and_new_data():
+def test_lengths_of_dims_jitter_and_new_data():
     with pm.Model(coords={"input": ["a", "b"]}) as users:
         gp = pm.gp.Marginal(cov_func=cov.Matern52(2, ls=length(dims="input")))
-        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", Y), sigma=0.1)
+        gp.marginal_likelihood("y", pm.Data("X", X), pm.Data("y_data", Y), sigma=0.01, jitter=1e-3)
     gpm = pma.from_marginal(gp, model=users)
     found, graph = both(gpm)
     theta = thetas(found)[0]
+    # Jitter is part of the data and not of predictions.
+    assert_allclose(found.moments(found.state(theta), X_NEW).noise_variance, 1e-4, rtol=1e-9)
     # Repeated rows, of which arrays could make one each, stay.
     x, y = np.tile(X_NEW, (12, 1)), np.arange(60.0)
     expected = graph.with_data(x, y).value_and_gradient(theta)[1]
@@ -143,7 +136,7 @@ OUTCOMES = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("poisson", marks=pytest.mark.nightly), "student_t"])
+@pytest.mark.parametrize("name", ["student_t", *nightly("poisson")])
 def test_so_are_models_of_other_outcomes(name):
     with pm.Model() as users:
         gp = pm.gp.Latent(mean_func=MEANS["constant"](), cov_func=KERNELS["sum and constants"]())
@@ -172,7 +165,7 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.parametrize("name", ["kernel", "noise in the covariance", *nightly("of another class", "noise")])
 def test_what_arrays_do_not_know_stays_a_graph(name):
     assert not isinstance(users_gp(X, Y, *UNKNOWN[name]).posterior(), RecognisedPosterior)
 

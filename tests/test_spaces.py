@@ -543,7 +543,7 @@ def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
     dear_scores, scores = (learner._current.scorer().score(X) for learner in named)
     assert np.allclose(dear_scores * price(table), scores, rtol=1e-9)
     assert dear.spent == 0
-    dear.run(yields, 2, progressbar=False, budget=6)
+    dear.run(yields, 1, progressbar=False, budget=6)
     told = dear.X.iloc[25:]
     assert 0 < dear.spent == price(told).sum() <= 6
     assert len(dear.pending) == 0

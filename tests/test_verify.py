@@ -190,11 +190,10 @@ def test_pending_points_are_conditioned_on():
     assert_is_best(X[1], rows, pma.active.uncertainty(other, GRID[rows]).to_numpy())
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-@pytest.mark.parametrize(
-    "criterion", [pytest.param("random", marks=pytest.mark.nightly), lambda fit, X: -np.abs(X[:, 0])]
-)
+@pytest.mark.parametrize("criterion", ["random", lambda fit, X: -np.abs(X[:, 0])])
 def test_where_no_draws_are_taken_the_questions_stay_the_same(criterion):
     verified, plain = (learner("function", criterion=criterion, verify=v) for v in (1, "never"))
     assert_array_equal(verified.ask(2), plain.ask(2))
@@ -212,6 +211,7 @@ def test_a_run_of_lower_evidence_replaces_nothing(monkeypatch):
     assert not active.verification.replaced.any()
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
 def test_a_run_that_is_interrupted_loses_nothing(monkeypatch):
