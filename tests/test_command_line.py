@@ -80,8 +80,6 @@ class Laboratory:
 @pytest.fixture
 def lab(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # Few particles, which are quicker: no test is of what they say.
-    monkeypatch.setattr(pma.GPModel, "n_particles", lambda gpm, n: 64)
     return Laboratory(capsys)
 
 
@@ -195,6 +193,7 @@ def test_rows_that_changed_or_vanished_are_named(lab, options):
     assert len(pma.Learner.load("run.nc.before").y) == 5
 
 
+@pytest.mark.nightly
 def test_digits_that_a_spreadsheet_drops_and_the_order_of_rows_do_not_count(lab):
     [label] = lab(*POOLED, *QUICK)
     table = pd.concat([lab.measurements(), rows([label])])

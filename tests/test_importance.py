@@ -80,9 +80,10 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     assert fitted.sampled_evidence(draws=4000, random_seed=0) == estimate
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("model", "low", "high"),
-    [pytest.param(skewed, (-6, -5), (6, 5), marks=pytest.mark.nightly), (two_alike, (-8, -8), (4, 4))],
+    [(skewed, (-6, -5), (6, 5)), (two_alike, (-8, -8), (4, 4))],
 )
 def test_draws_annealed_from_around_modes_are_those_of_quadrature(model, low, high):
     gpm = model()

@@ -224,13 +224,14 @@ def test_predictions_have_the_slopes_of_differences_in_the_inputs(name):
             assert_allclose(slope[i] * width, expected, rtol=0, atol=2e-6 * np.abs(expected).max() + rounding)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("extra_noise", [0.0, 0.3])
 @pytest.mark.parametrize(
     "name",
     [
         "Matern32, linear mean, user units",
-        pytest.param("embedding Matern52, constant mean, user units", marks=pytest.mark.nightly),
-        pytest.param("LIN + PER[1] * RQ[0], user units", marks=pytest.mark.nightly),
+        "embedding Matern52, constant mean, user units",
+        "LIN + PER[1] * RQ[0], user units",
     ],
 )
 def test_arrays_and_graphs_agree(name, extra_noise):

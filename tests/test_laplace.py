@@ -142,6 +142,7 @@ def test_expanding_at_a_point_searches_for_nothing(ard):
     assert_allclose(there.gradient, numerical, rtol=0, atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_compile_arguments_ask_for_graphs():
     """Another route to the same expansion, compiled once for each set of arguments."""
     X, y = data(6, 1)

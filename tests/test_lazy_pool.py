@@ -37,7 +37,7 @@ def learner(pool, learn="function", **keywords):
 
 
 # Of expected improvement the test of what cannot be looked for.
-OF_DAY = {("uncertainty", True), ("random", False)}
+OF_DAY = {("random", True)}
 
 
 @pytest.mark.parametrize(

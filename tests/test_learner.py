@@ -175,7 +175,7 @@ def _of_embedding(**keywords):
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda: learner("hyperparameters"), id="particles"),
+        pytest.param(lambda: learner("hyperparameters"), id="particles", marks=pytest.mark.nightly),
         pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes", marks=pytest.mark.nightly),
         pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.nightly),
         pytest.param(_of_embedding, id="embedding", marks=pytest.mark.nightly),

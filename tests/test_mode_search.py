@@ -434,9 +434,10 @@ def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
     assert_array_equal(again.moments(X).mean, best.moments(X).mean)
 
 
+@pytest.mark.nightly
 # BLAS may have started threads of its own before the processes fork.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("pool", [pytest.param(ProcessPoolExecutor, marks=pytest.mark.nightly), ThreadPoolExecutor])
+@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
 def test_an_executor_changes_no_bit(models, fits, pool):
     with pool(2) as executor:
         parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)

@@ -58,9 +58,10 @@ def test_so_is_what_nobody_told():
         assert contradicted_period(fit) is None
 
 
+@pytest.mark.nightly
 def test_series_from_the_model_do_not_contradict_it():
     rng = np.random.default_rng(0)
-    for _ in range(2):
+    for _ in range(4):
         posterior = pma.composite_gp(X, X[:, 0], "SE + PER", period=1, bounds=BOX, y_scale=None).posterior()
         theta = posterior.prior.mean + posterior.prior.sd * rng.normal(size=len(posterior.prior.mean))
         factor = posterior.state(theta).factor

@@ -80,6 +80,7 @@ def test_bad_input(option, match):
         pes_ground_truth(gpm, **{"bounds": [(0, 1)] * 2, "point": point, **option})
 
 
+@pytest.mark.nightly
 def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
     gpm, point = problem(D=1, n=4, noise=0.1, lengthscale=0.2)
     truth = pes_ground_truth(gpm, bounds=[(0, 1)], point=point, n_grid=40, draws=20_000, fewest=100, random_seed=1)

@@ -275,6 +275,7 @@ def test_units_of_y_change_nothing():
     assert_allclose(found[1].log_evidence, found[0].log_evidence - 14 * np.log(1000), atol=1e-5)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_updates_follow_the_renewed_prior():
     """The evidence of reweighed particles, whose prior has moved, is that of a fresh run."""

@@ -108,6 +108,7 @@ def test_mgp_is_the_default(ard_fit):
     xr.testing.assert_identical(pma.predict(ard_fit, NEW), pma.predict(ard_fit, NEW, method="mgp"))
 
 
+@pytest.mark.nightly
 def test_graphs_give_the_same_moments(ard_fit):
     gpm, X_new = ard_fit.gpm, points(ard_fit)
     graph = pma.graphs.mgp_moments(gpm, X_new, ard_fit.covariance)

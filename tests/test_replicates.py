@@ -63,15 +63,7 @@ def test_means_and_single_measurements_have_the_same_posterior(gpm):
     assert_alike([means.prior.mean, means.prior.sd], [each.prior.mean, each.prior.sd])
 
 
-@pytest.mark.parametrize(
-    "gpm",
-    [
-        pytest.param(one, marks=[] if one == ("ard", True) else pytest.mark.nightly)
-        for one in itertools.product(MODELS, (False, True))
-    ],
-    indirect=True,
-    ids=str,
-)
+@pytest.mark.nightly
 def test_the_route_by_graphs_agrees(gpm):
     arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
     thetas = thetas_of(arrays)
