@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from differences import central_difference
 from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, logsumexp, softmax
 from scipy.stats import norm
@@ -137,7 +138,7 @@ class ImportanceFit(Fit):
 @pytest.mark.slow
 def test_an_inference_method():
     gpm = pma.ard_gp(X, Y)
-    fit, particles = ImportanceFit.to(gpm, 4000, RNG), pma.fit(gpm, random_seed=1, progressbar=False)
+    fit, particles = ImportanceFit.to(gpm, 2000, RNG), pma.fit(gpm, random_seed=1, progressbar=False)
     error = np.hypot(fit.log_evidence_error, particles.log_evidence_error)
     assert abs(fit.log_evidence - particles.log_evidence) < 4 * error + 0.02
     mine, theirs = pma.predict(fit, POOL), pma.predict(particles, POOL)
@@ -198,7 +199,8 @@ def test_a_stationary_kernel():
     graphs = gpm.posterior({"mode": "FAST_COMPILE"})
     for one, other in zip(arrays.value_and_gradient(theta), graphs.value_and_gradient(theta), strict=True):
         assert_allclose(one, other, rtol=1e-6)
-    assert_allclose(arrays.hessian(arrays.state(theta)), graphs.hessian(graphs.state(theta)), rtol=1e-5, atol=1e-6)
+    bend = -central_difference(lambda t: arrays.value_and_gradient(t)[1], theta)
+    assert_allclose(arrays.hessian(arrays.state(theta)), bend, rtol=1e-5, atol=1e-6)
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     assert np.isfinite(pma.active.pes(gpm, POOL, fit=fit, random_seed=1)).all()
     paths = pma.draw_paths(fit, n_paths=300, random_seed=1)

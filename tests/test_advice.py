@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from nightly import nightly
 
 import pymc_active as pma
 from pymc_active.models.advice import advise_on, code_for_missing_values, dependent_inputs
@@ -96,16 +97,19 @@ def test_y_among_the_inputs_is_refused_by_name(make):
     make(TABLE, TABLE["a"].rename("yield") ** 2, bounds=bounds)
 
 
-MIXTURES = {
-    "three": (RNG.dirichlet(np.ones(3), 12), "input 0, input 1, input 2:"),
-    "in percent": (100 * RNG.dirichlet(np.ones(5), 12), "input 0, input 1, input 2, input 3, input 4:"),
-    "two": (RNG.dirichlet(np.ones(2), 12), "input 0, input 1:"),
-    "beside others": (np.c_[RNG.uniform(size=(12, 1)), RNG.dirichlet(np.ones(3), 12)], "input 1, input 2, input 3:"),
-    "few": (RNG.dirichlet(np.ones(3), 5), "input 0, input 1, input 2:"),
-}
+# In percent, beside others; three, two, few.
+MIXTURES = [
+    (100 * RNG.dirichlet(np.ones(5), 12), "input 0, input 1, input 2, input 3, input 4:"),
+    (np.c_[RNG.uniform(size=(12, 1)), RNG.dirichlet(np.ones(3), 12)], "input 1, input 2, input 3:"),
+    *nightly(
+        (RNG.dirichlet(np.ones(3), 12), "input 0, input 1, input 2:"),
+        (RNG.dirichlet(np.ones(2), 12), "input 0, input 1:"),
+        (RNG.dirichlet(np.ones(3), 5), "input 0, input 1, input 2:"),
+    ),
+]
 
 
-@pytest.mark.parametrize(("X", "named"), MIXTURES.values(), ids=MIXTURES)
+@pytest.mark.parametrize(("X", "named"), MIXTURES)
 def test_a_box_of_mixtures_that_cannot_be_made_is_warned_of(X, named, tmp_path):
     y, box = np.sin(3 * X[:, 0] / X.max()) + X[:, -1] ** 2 / X.max() ** 2, [(0, max(X.max(), 1))] * X.shape[1]
     message = f"{named} in all {len(X)} points each of these inputs can be computed from"
@@ -197,7 +201,7 @@ def test_a_run_of_several_models_says_of_each_what_is_its_own_and_once_what_is_s
     bounds, prior = [(1, 1000)], {"log_lengthscale": np.log(50)}
     models = [pma.composite_gp(DEPTHS, KELVIN, "SE", bounds=bounds)]
     models.append(pma.composite_gp(DEPTHS, KELVIN, "RQ", bounds=bounds, priors=prior))
-    learner = pma.Learner(models, "model", bounds=bounds, random_seed=0)
+    learner = pma.Learner(models, "model", bounds=bounds, inference="laplace", random_seed=0)
     with pytest.warns(pma.DataWarning) as caught:
         learner.ask()
     texts = [str(one.message) for one in caught if one.category is pma.DataWarning]

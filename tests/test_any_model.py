@@ -9,12 +9,13 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
 
 import pymc_active as pma
-from pymc_active.active import bald, bams, epig, expected_improvement
+from pymc_active.active import bald, bams, epig
 from pymc_active.process.information import AllParameters, Information, ModelIdentity, of_predictions, of_targets
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process
@@ -308,7 +309,8 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     assert len(bald(fit, POOL)) == 13
 
 
-@pytest.mark.parametrize("initval", [pytest.param(0.0, marks=pytest.mark.nightly), 1.0])
+@pytest.mark.nightly
+@pytest.mark.parametrize("initval", [0.0, 1.0])
 def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval):
     with pm.Model() as model:
         slopes = pm.Normal("slopes", shape=3, initval=np.full(3, initval))
@@ -386,12 +388,14 @@ def test_a_run_leaves_the_model_as_it_was():
 @pytest.mark.parametrize(
     ("goal", "where"),
     [
-        ("parameters", {"pool": {"x": POOL}}),
         ("function", {"pool": {"x": POOL}}),
-        pytest.param("maximum", {"pool": {"x": POOL}}, marks=pytest.mark.nightly),
-        pytest.param("parameters", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
         ("maximum", {"bounds": {"x": (-3, 3)}}),
-        pytest.param("function", {"bounds": {"x": (-3, 3)}}, marks=pytest.mark.nightly),
+        *nightly(
+            ("parameters", {"pool": {"x": POOL}}),
+            ("maximum", {"pool": {"x": POOL}}),
+            ("parameters", {"bounds": {"x": (-3, 3)}}),
+            ("function", {"bounds": {"x": (-3, 3)}}),
+        ),
     ],
 )
 def test_every_goal_asks_in_a_pool_and_in_a_box(goal, where):
@@ -414,7 +418,6 @@ def test_goals_choose_as_their_criteria_do():
         ("parameters", {}, bald(fit, rows)),
         ("parameters", {"targets": ["at_two"]}, bald(fit, rows, targets=["at_two"])),
         ("function", {"X_target": np.array([2.0])}, epig(fit, rows, X_target=np.array([[2.0]]))),
-        ("maximum", {}, expected_improvement(fit, rows)),
     ):
         learner = pma.Learner(model, goal, pool=POOL, random_seed=1, **keywords)
         values = scores.to_numpy()
@@ -428,14 +431,13 @@ def test_the_maximum_is_found_and_its_uncertainty_told():
         top, width = pm.Normal("top", 0, 2), pm.LogNormal("width", 0, 0.3)
         x = np.array([-1.0, 0.5, 1.1, 2.0])
         pm.Normal("y", pt.exp(-(((pm.Data("x", x) - top) / width) ** 2)), 0.05, observed=np.exp(-((x - 1.2) ** 2)))
-    for where in ({"pool": np.linspace(-3, 3, 121)}, {"bounds": {"x": (-3, 3)}}):
-        learner = pma.Learner(model, "maximum", **where, random_seed=1)
-        optimum = learner.optimum(progressbar=False)
-        assert abs(float(np.asarray(learner.recommend())[0, 0]) - 1.2) < 0.2
-        assert_allclose(optimum.samples.x.mean(), 1.2, atol=0.2)
-        assert 0 <= optimum.regret < 0.05
-        assert learner.stop(0.5, progressbar=False)
-        assert not learner.stop(0.0, progressbar=False)
+    learner = pma.Learner(model, "maximum", bounds={"x": (-3, 3)}, random_seed=1)
+    optimum = learner.optimum(progressbar=False)
+    assert abs(float(np.asarray(learner.recommend())[0, 0]) - 1.2) < 0.2
+    assert_allclose(optimum.samples.x.mean(), 1.2, atol=0.2)
+    assert 0 <= optimum.regret < 0.05
+    assert learner.stop(0.5, progressbar=False)
+    assert not learner.stop(0.0, progressbar=False)
 
 
 def test_a_run_starts_from_the_prior_and_takes_whole_numbers():
@@ -512,7 +514,7 @@ def test_a_file_continues_with_the_same_questions(tmp_path):
     whole = pma.Learner.load(tmp_path / "whole.nc", allow_pickle=True)
     assert_array_equal(loaded.pending, learner.pending)
     _ = loaded.fit, loaded.best_score(), str(loaded)
-    asked = [one.ask(2, progressbar=False).x.to_numpy() for one in (learner, loaded, whole)]
+    asked = [one.ask(progressbar=False).x.to_numpy() for one in (learner, loaded, whole)]
     assert_array_equal(asked[0], asked[1])
     assert_array_equal(asked[0], asked[2])
     with pytest.raises(ValueError, match="one of yes, shift, slope; got 'y'"):

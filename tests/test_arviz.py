@@ -108,6 +108,7 @@ def test_leaving_one_out_is_conditioning_on_the_others(one):
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
+@by_day("laplace", "user")
 def test_loo_is_the_harmonic_mean_over_the_draws(one):
     """That of p(y_i | others, theta): the density with the hyperparameters inferred from the others alone."""
     gpm, tree = one
@@ -152,7 +153,7 @@ def test_prior_predictive_data_have_the_prior_covariance():
     gpm = pma.ard_gp(
         X, Y, mean="constant", y_scale=(30, 8), priors=known | {"mean_constant": pm.Normal.dist(0.3, 1e-7)}
     )
-    y = pma.fit_laplace(gpm, **QUIET).to_datatree(6000, random_seed=1)["prior_predictive"]["y"].to_numpy()[0]
+    y = pma.fit_laplace(gpm, **QUIET).to_datatree(2000, random_seed=1)["prior_predictive"]["y"].to_numpy()[0]
     distance = np.square(X[:, None] - X).sum(-1)
     covariance = 64 * (np.exp(1.0 - distance / 2) + 0.09 * np.eye(len(X)))
     sd = np.sqrt(np.diag(covariance))
@@ -162,7 +163,9 @@ def test_prior_predictive_data_have_the_prior_covariance():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ard", "composite", "user", "trace"])
+@pytest.mark.parametrize(
+    "kind", ["user", "trace", *(pytest.param(k, marks=pytest.mark.nightly) for k in ("ard", "composite"))]
+)
 def test_log_prior_is_that_of_pymc(kind):
     gpm, tree = made(kind)
     with gpm.model:
@@ -187,7 +190,7 @@ def test_lp_is_the_log_density_on_the_unconstrained_space():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-@by_day("ard", "user", "trace")
+@by_day("ard", "trace")
 def test_summary_sensitivity_and_comparison_take_the_trees(one):
     assert np.isfinite(az.summary(one[1], kind="stats").iloc[:, 0]).all()
     assert np.isfinite(az.psense(one[1]).to_array()).all()
@@ -199,7 +202,7 @@ def test_summary_sensitivity_and_comparison_take_the_trees(one):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-@by_day("ard", "trace")
+@by_day("trace")
 @pytest.mark.parametrize(
     "plot", [az.plot_ppc_dist, az.plot_loo_pit, az.plot_prior_posterior, az.plot_forest], ids=lambda plot: plot.__name__
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from differences import central_difference
+from nightly import nightly
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 from scipy.stats import norm
@@ -163,10 +164,12 @@ def test_order_of_the_models_does_not_matter(fits):
     "criterion",
     [
         Bams("uniform", "draws", random_seed=0),
-        Bams("tempered", "draws", random_seed=0),
         Committee("draws", random_seed=0),
-        Uncertainty(method="draws", random_seed=0),
-        Bald(method="draws", random_seed=0),
+        *nightly(
+            Bams("tempered", "draws", random_seed=0),
+            Uncertainty(method="draws", random_seed=0),
+            Bald(method="draws", random_seed=0),
+        ),
     ],
     ids=lambda c: f"{c.name}-{c.method}",
 )

@@ -173,7 +173,7 @@ def test_failures_and_rows_without_a_result(lab):
     assert f"{table['sample'][1]} (row 3) has 12.5, where fat was failed" in error
 
 
-@pytest.mark.parametrize("options", [POOLED, BY_ROW])
+@pytest.mark.parametrize("options", [BY_ROW, pytest.param(POOLED, marks=pytest.mark.nightly)])
 def test_rows_that_changed_or_vanished_are_named(lab, options):
     first = lab(*options, *QUICK, "-n", "2")
     table = lab.measurements()
@@ -193,6 +193,7 @@ def test_rows_that_changed_or_vanished_are_named(lab, options):
     assert len(pma.Learner.load("run.nc.before").y) == 5
 
 
+@pytest.mark.nightly
 def test_digits_that_a_spreadsheet_drops_and_the_order_of_rows_do_not_count(lab):
     [label] = lab(*POOLED, *QUICK)
     table = pd.concat([lab.measurements(), rows([label])])
@@ -219,7 +220,7 @@ def test_a_box_is_suggested_from_in_numbers_that_can_be_set(lab):
         assert lab.load().y[-4:].tolist() == [30, 31, 1, *rows(["003"]).fat]
 
 
-@pytest.mark.parametrize("options", [POOLED, BOX])
+@pytest.mark.parametrize("options", [POOLED, pytest.param(BOX, marks=pytest.mark.nightly)])
 def test_the_first_points_come_without_any_measurement(lab, options):
     """They are remembered; when there are enough results the model is made, as the options said."""
     lab.write("measurements.csv", "sample,moisture,density,fat\n")
@@ -275,7 +276,7 @@ def test_outcomes_that_are_yes_or_no_or_counts(lab):
     assert "probability of fat" in lab.out
     assert lab.load().gpm.likelihood.name == "bernoulli"
     assert 0 <= float(lab.out.split()[-1]) <= 1
-    lab(*POOLED, "--outcome", "counts", "--rebuild")
+    lab(*POOLED, "--outcome", "counts", "--rebuild", "-n", "0")
     assert lab.load().gpm.likelihood.name == "negative_binomial"
     assert "was begun with --outcome counts" in lab.fails(*POOLED)
 
@@ -315,6 +316,7 @@ def test_other_options_and_candidates_are_refused(lab):
     assert "pool.csv is not what run.nc knows" in lab.fails(*POOLED, *QUICK)
 
 
+@pytest.mark.nightly
 def test_a_new_beginning_finds_the_inputs_anew(lab):
     [label] = lab(*POOLED, *QUICK)
     # What is empty for all candidates is no input.
@@ -471,7 +473,7 @@ def test_help_comes_at_once():
     assert "With --id, a candidate whose id was measured is not suggested again" in done.stdout
 
 
-@pytest.mark.parametrize("options", [POOLED, BOX])
+@pytest.mark.parametrize("options", [POOLED, pytest.param(BOX, marks=pytest.mark.nightly)])
 def test_a_column_of_error_bars_is_known(lab, options):
     table = lab.measurements().assign(sd=[0.5, 0.0, 1.5, 0.25, ""])
     lab.write("measurements.csv", table)

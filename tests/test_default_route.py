@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
+from nightly import nightly
 
 import pymc_active as pma
 from pymc_active import active, plots, search
@@ -226,6 +227,7 @@ def test_methods_of_a_learner(case, name):
     call(case, name, OF_LEARNER[name])
 
 
+@pytest.mark.parametrize("case", ["user", "models", *nightly("ard", "embedding", *ALIKE)], indirect=True)
 def test_a_run_is_saved_and_goes_on(case, tmp_path):
     case.learner.save(tmp_path / "run.nc")
     model = case.gpm if case.kind == "user" else None
@@ -237,7 +239,9 @@ def test_a_run_is_saved_and_goes_on(case, tmp_path):
     case.learner.forget(asked)
 
 
-@pytest.mark.parametrize("case", ["ard", pytest.param("embedding", marks=pytest.mark.nightly), "models"], indirect=True)
+@pytest.mark.parametrize(
+    "case", ["ard", *(pytest.param(k, marks=pytest.mark.nightly) for k in ("embedding", "models"))], indirect=True
+)
 def test_criteria_of_a_learner(case):
     """Every name of the registry that suits the kind of model asks a point."""
     names = criterion_names("moments", "predictions", "maximum")
@@ -249,6 +253,7 @@ def test_criteria_of_a_learner(case):
         assert (case.pool == learner.ask()).all(1).any(), name
 
 
+@pytest.mark.parametrize("case", ["ard"], indirect=True)
 def test_a_report_of_the_command_line(case, tmp_path, capsys):
     """It is for runs that the command line began; those of a learner have no names of columns."""
     case.learner.save(tmp_path / "run.nc")

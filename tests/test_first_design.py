@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -59,7 +60,7 @@ def test_centers_are_spread_and_seldom_moved():
 
 @pytest.mark.parametrize("learn", GOALS)
 @pytest.mark.parametrize(
-    "where", [{"bounds": BOX}, {"pool": POOL}, {"pool": POOL.to_numpy()}], ids=["box", "df", "array"]
+    "where", [{"bounds": BOX}, {"pool": POOL}, *nightly({"pool": POOL.to_numpy()})], ids=["box", "df", "array"]
 )
 def test_a_learner_begins_from_zero_points(learn, where):
     active = Learner(None, learn, random_seed=1, **where)
@@ -251,7 +252,7 @@ def test_the_function_of_a_run_without_a_model_is_passed_again(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
-    [{"memory": {"has_function": False}}, {"memory": {}}, {"models": None, "memory": None}, {"steps": 3}],
+    [{"memory": {"has_function": False}}, *nightly({"memory": {}}, {"models": None, "memory": None}), {"steps": 3}],
 )
 def test_a_file_that_contradicts_itself_is_refused(change, tmp_path):
     path = tmp_path / "run.nc"

@@ -6,6 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import xarray as xr
+from nightly import nightly
 
 from pymc_active.hds import HDSLearner, HDSResult
 from pymc_active.relevant_inputs.learner import FORMAT_VERSION, KIND
@@ -40,10 +41,10 @@ def loaded(learner, path):
     return HDSLearner.load(path)
 
 
-@pytest.mark.parametrize("keywords", SEARCHES.values(), ids=SEARCHES)
-@pytest.mark.parametrize("n", [0, 30])
-def test_a_loaded_search_asks_the_same_bit_for_bit(keywords, n, tmp_path):
-    learner = HDSLearner(30, random_seed=3, **keywords)
+@pytest.mark.parametrize("name", ["checked", "bounds", *nightly("bisection", "gpt", "fdt")])
+@pytest.mark.parametrize("n", [30, *nightly(0)])
+def test_a_loaded_search_asks_the_same_bit_for_bit(name, n, tmp_path):
+    learner = HDSLearner(30, random_seed=3, **SEARCHES[name])
     ask_and_tell(learner, n)
     learner.tell(learner.ask(1), np.nan)
     waiting = learner.ask(2)

@@ -61,7 +61,11 @@ def reflected():
 
 @pytest.mark.parametrize(
     ("model", "low", "high"),
-    [(skewed, (-6, -5), (6, 5)), (two_alike, (-8, -8), (4, 4)), (reflected, (-9, -9), (9, 9))],
+    [
+        (skewed, (-6, -5), (6, 5)),
+        pytest.param(two_alike, (-8, -8), (4, 4), marks=pytest.mark.nightly),
+        (reflected, (-9, -9), (9, 9)),
+    ],
 )
 def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     """A skewed posterior, one with an image by exchange, one with an image by reflection."""
@@ -76,7 +80,11 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     assert fitted.sampled_evidence(draws=4000, random_seed=0) == estimate
 
 
-@pytest.mark.parametrize(("model", "low", "high"), [(skewed, (-6, -5), (6, 5)), (two_alike, (-8, -8), (4, 4))])
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("model", "low", "high"),
+    [(skewed, (-6, -5), (6, 5)), (two_alike, (-8, -8), (4, 4))],
+)
 def test_draws_annealed_from_around_modes_are_those_of_quadrature(model, low, high):
     gpm = model()
     found = annealed_draws(fit(gpm).expansions, 1024, np.random.default_rng(0))
@@ -118,6 +126,7 @@ def test_gradients_along_the_path_from_modes_are_those_of_finite_differences():
     assert_allclose(path.log_likelihoods(z).value + path.log_priors(z)[0], posterior.values(z), rtol=1e-9)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("n", "rank"), [(20, 1), (30, 2)])
 def test_rotations_of_an_embedding_are_integrated(n, rank):
     rng = np.random.default_rng(3)
@@ -131,6 +140,7 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     assert exact - fitted.log_evidence > 0.2
 
 
+@pytest.mark.nightly
 def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_the_prior():
     """Ten points, a ridge: at the mode one row of R is zero, and much of the posterior lies away from it."""
     rng = np.random.default_rng(1)
@@ -216,6 +226,7 @@ def test_an_evidence_from_few_effective_draws_is_worth_a_warning(monkeypatch):
     assert [warning.filename for warning in caught] == [__file__]
 
 
+@pytest.mark.nightly
 def test_what_lies_where_no_mode_is_counts_too():
     """Eight points of a period that they hardly determine: around the modes alone the estimate is half a nat low."""
     rng = np.random.default_rng(4)
@@ -236,6 +247,7 @@ def test_weights_of_which_none_is_finite_are_worth_nothing():
         weighted.resample(2, np.random.default_rng(0))
 
 
+@pytest.mark.nightly
 def test_draws_given_few_data_are_those_of_the_prior_weighted_by_the_likelihood():
     """Eight points at random, a period: the Gaussians of the modes, and chains that start there, miss much of it."""
     rng = np.random.default_rng(2)

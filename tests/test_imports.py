@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -83,13 +84,18 @@ def name_of(path):
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def room_of(module):
     return module.split(".")[1] if "." in module else "__init__"
 
 
 def imported_by(module):
     """Modules of the package that any line of a module imports."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+    for node in ast.walk(parsed(MODULES[module])):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pymc_active":
             for alias in node.names:
                 submodule = f"{node.module}.{alias.name}"
@@ -127,7 +133,7 @@ def test_what_runs_seldom_imports_what_there_is(folder):
     missing = [
         f"{path}:{node.lineno} imports {alias.name} from {node.module}"
         for path in sorted((PACKAGE.parent / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pymc_active"
         for alias in node.names
         if f"{node.module}.{alias.name}" not in MODULES
@@ -152,7 +158,7 @@ def test_only_the_engines_ask_which_kind_of_fit_they_have():
         f"{module}, line {node.lineno}"
         for module, path in MODULES.items()
         if room_of(module) not in ("laplace", "particles")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass")
         if {getattr(name, "id", "") for name in ast.walk(node.args[1])} & {"ParticleFit", "LaplaceFit"}
     ]
@@ -160,15 +166,16 @@ def test_only_the_engines_ask_which_kind_of_fit_they_have():
 
 
 def test_what_is_at_the_bottom_can_be_imported_first():
-    code = "import pymc_active.posterior.array, pymc_active.posterior.graph"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    """And pictures need no matplotlib before they are drawn."""
+    code = "import pymc_active.posterior.array, pymc_active.posterior.graph, pymc_active.plots, sys"
+    subprocess.run([sys.executable, "-c", f"{code}; sys.exit('matplotlib' in sys.modules)"], check=True)
 
 
 def test_what_takes_long_to_load_is_loaded_where_it_is_used():
     slow = [
         f"{module}, line {node.lineno}"
         for module, path in MODULES.items()
-        for node in ast.parse(path.read_text()).body
+        for node in parsed(path).body
         if isinstance(node, ast.Import | ast.ImportFrom) and re.search(r"scipy(\.| import .*)stats", ast.unparse(node))
     ]
     assert not slow

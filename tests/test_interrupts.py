@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from nightly import nightly
 from numpy.testing import assert_array_equal
 
 import pymc_active as pma
@@ -209,7 +210,7 @@ def test_a_learner_goes_on_when_its_workers_are_gone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("n", [2, *nightly(1)])
 def test_fits_that_were_interrupted_are_made_again_alike(n, monkeypatch):
     """Fits draw from generators, which an interrupt must not advance."""
     start = two_kernels()

@@ -10,6 +10,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from differences import central_difference
+from nightly import nightly
 from numpy.polynomial import chebyshev
 from numpy.testing import assert_allclose
 from users import users_gp
@@ -122,7 +123,16 @@ GRAPHS = {
 ARRAYS = {**ARD, **EMBEDDINGS, **COMPOSITES}
 MODELS = {**ARRAYS, **GRAPHS}
 # Kernels that sums and products have too, and graphs of the users' own besides that with a transform and a mean.
-OCCUR_AGAIN = {"SE", "PER", "LIN", "RQ", "MAT52", "hierarchical prior", "embedding in a sum"}
+OCCUR_AGAIN = {
+    "SE",
+    "PER",
+    "LIN",
+    "RQ",
+    "MAT52",
+    "hierarchical prior",
+    "embedding in a sum",
+    "ard with a Mean instance",
+}
 
 
 def sorted_out(names):
@@ -190,7 +200,7 @@ def test_predictions_have_the_derivatives_of_differences(name):
 
 
 @pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")
-@pytest.mark.parametrize("name", sorted_out([*ARRAYS, "ard with a Mean instance"]))
+@pytest.mark.parametrize("name", sorted_out([*ARRAYS, "transformed priors"]))
 def test_predictions_have_the_slopes_of_differences_in_the_inputs(name):
     """At a point that is no mode; graphs have no formulas and say so."""
     gpm = get(name)
@@ -214,13 +224,14 @@ def test_predictions_have_the_slopes_of_differences_in_the_inputs(name):
             assert_allclose(slope[i] * width, expected, rtol=0, atol=2e-6 * np.abs(expected).max() + rounding)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("extra_noise", [0.0, 0.3])
 @pytest.mark.parametrize(
     "name",
     [
         "Matern32, linear mean, user units",
-        pytest.param("embedding Matern52, constant mean, user units", marks=pytest.mark.nightly),
-        pytest.param("LIN + PER[1] * RQ[0], user units", marks=pytest.mark.nightly),
+        "embedding Matern52, constant mean, user units",
+        "LIN + PER[1] * RQ[0], user units",
     ],
 )
 def test_arrays_and_graphs_agree(name, extra_noise):
@@ -321,7 +332,7 @@ def test_the_center_of_the_prior_is_its_mode(name):
     assert_allclose(1 / sd**2, -np.diag(posterior.prior_hessian(center)), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", ["SE", "MAT12", "MAT32", "MAT52", "PER", "PER0"])
+@pytest.mark.parametrize("kernel", ["MAT12", "PER0", *nightly("SE", "MAT32", "MAT52", "PER")])
 def test_no_correlation_is_so_small_that_products_underflow(kernel):
     """Subnormal numbers slow a Cholesky factorisation down; the likelihood is that of PyMC all the same."""
     x = np.linspace(-1, 1, 30)[:, None]

@@ -9,6 +9,7 @@ import pymc as pm
 import pytest
 import xarray as xr
 from differences import central_difference
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -90,7 +91,7 @@ def test_population_annealing_finds_the_mode(ard, ard_fit):
     assert_allclose(other.log_posterior, ard_fit.log_posterior, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("population", [0, 4])
+@pytest.mark.parametrize("population", [0, *nightly(4)])
 def test_the_same_seed_gives_the_same_fit(ard, population):
     a, b, c = (fit(ard, random_seed=seed, population=population) for seed in (3, 3, 4))
     assert_array_equal(a.theta, b.theta)
@@ -141,6 +142,7 @@ def test_expanding_at_a_point_searches_for_nothing(ard):
     assert_allclose(there.gradient, numerical, rtol=0, atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_compile_arguments_ask_for_graphs():
     """Another route to the same expansion, compiled once for each set of arguments."""
     X, y = data(6, 1)
@@ -607,6 +609,7 @@ def test_given_is_the_expansion_for_other_data(ard, ard_fit):
     assert_array_equal(ard.y, data()[1])
 
 
+@pytest.mark.nightly
 def test_a_learned_lengthscale_has_the_highest_evidence():
     """Against fits in which it is known; at the joint maximum of the density the evidence is 5 nats lower."""
     X = np.random.default_rng(0).uniform(-1, 1, size=(40, 4))

@@ -1,5 +1,6 @@
 """A learner of a dask array asks what it would ask of the same rows in memory, and holds none of them."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -35,8 +36,17 @@ def learner(pool, learn="function", **keywords):
     return Learner(pma.ard_gp(X, truth(X)), learn, pool=pool, random_seed=3, **keywords)
 
 
-@pytest.mark.parametrize("repeat", [False, True])
-@pytest.mark.parametrize("criterion", ["uncertainty", "bald", "expected_improvement", "random"])
+# Of expected improvement the test of what cannot be looked for.
+OF_DAY = {("random", True)}
+
+
+@pytest.mark.parametrize(
+    ("criterion", "repeat"),
+    [
+        pytest.param(*one, marks=[] if one in OF_DAY else pytest.mark.nightly)
+        for one in itertools.product(("uncertainty", "bald", "expected_improvement", "random"), (False, True))
+    ],
+)
 def test_it_asks_what_the_learner_of_the_array_asks(criterion, repeat):
     # Blocks of up to a thousand rows are not screened, so draws score them all.
     one, other = (learner(pool, criterion=criterion, repeat=repeat) for pool in (POOL, lazy()))
@@ -52,6 +62,7 @@ def test_it_asks_what_the_learner_of_the_array_asks(criterion, repeat):
     assert_array_equal(other.design()["pool_row"], one.design()["pool_row"])
 
 
+@pytest.mark.nightly
 def test_several_models_are_told_apart_over_it():
     X = POOL[[*START, 7, 9]]
     models = [pma.composite_gp(X, truth(X), kernel) for kernel in ("SE[0]", "LIN[0] + LIN[1]")]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -174,7 +175,7 @@ def _of_embedding(**keywords):
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda: learner("hyperparameters"), id="particles"),
+        pytest.param(lambda: learner("hyperparameters"), id="particles", marks=pytest.mark.nightly),
         pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes", marks=pytest.mark.nightly),
         pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.nightly),
         pytest.param(_of_embedding, id="embedding", marks=pytest.mark.nightly),
@@ -201,7 +202,7 @@ def test_looking_changes_nothing(make, tmp_path):
         watched.save(tmp_path / f"run{i}.nc")
 
     width = watched.X.shape[1]
-    for i, place in enumerate(np.linspace(-0.9, 0.9, 5)):
+    for i, place in enumerate(np.linspace(-0.9, 0.9, 3)):
         look(i)
         x = np.full((1, width), place)
         for one in (watched, left_alone):
@@ -215,8 +216,14 @@ def test_looking_changes_nothing(make, tmp_path):
     assert_array_equal(watched.ask(), left_alone.ask())
 
 
-@pytest.mark.parametrize("make", [lambda: learner("hyperparameters"), _of_several], ids=["one model", "several models"])
-@pytest.mark.parametrize("copied", [deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copy", "pickle"])
+@pytest.mark.parametrize(
+    ("make", "copied"),
+    [
+        (lambda: learner("hyperparameters"), lambda one: pickle.loads(pickle.dumps(one))),
+        *nightly((_of_several, deepcopy)),
+    ],
+    ids=["one model", "several models"],
+)
 @pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning")
 def test_a_copy_goes_its_own_way(make, copied):
     """It asks what the learner asks, and the learner knows nothing of what it is told."""

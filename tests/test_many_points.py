@@ -42,8 +42,9 @@ def near_prior(posterior, rng, size=3):
     return center + 0.3 * sd * rng.normal(size=(size, len(center)))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ARD", pytest.param("sum and product", marks=pytest.mark.nightly), "embedding"])
+@pytest.mark.parametrize("name", MODELS)
 def test_a_mode_found_from_some_of_the_data_is_that_of_a_search_on_all(name, monkeypatch):
     options = {"n_restarts": 4, "population": 0, "random_seed": 1, "progressbar": False}
     model = MODELS[name](*data())
@@ -196,6 +197,7 @@ def test_points_are_chosen_one_after_another_by_the_variance_given_the_others():
     assert by_variance(gp, X, 12).tolist() == chosen
 
 
+@pytest.mark.nightly
 def test_the_chosen_rows_tell_more_than_random_ones_and_the_model_keeps_its_data():
     X, y = data(60)
     gpm = pma.ard_gp(X, y)

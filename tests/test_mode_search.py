@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import pymc as pm
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import simpson
 from scipy.special import logsumexp
@@ -161,7 +162,7 @@ def test_a_fixed_period_is_not_scanned():
     assert_allclose(fit(gpm).constrained_point["period_PER"], PERIOD)
 
 
-@pytest.mark.parametrize("expression", ["SE + PER", "LIN + PER * RQ"])
+@pytest.mark.parametrize("expression", ["SE + PER", *nightly("LIN + PER * RQ")])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
 def test_the_period_is_found(expression, seed):
     """A season of 0.13, where climbs from prior draws mostly end at other periods."""
@@ -223,9 +224,9 @@ def test_a_new_season_is_scanned_for_whatever_the_seed(fits, monkeypatch):
         return searcher.climb(searcher.draw(rng, 0.3), iterations=1)
 
     monkeypatch.setattr(composite_kernels, "_SCANS", (spy,))
-    for seed in range(24):
+    for seed in range(12):
         fit(composite("SE + PER"), start=fits["SE"], n_restarts=2, random_seed=seed)
-    assert set(scanned) == set(range(24))
+    assert set(scanned) == set(range(12))
 
 
 @pytest.mark.parametrize(("expression", "change"), [("SE + PER + RQ", 0.1), ("(SE + PER) * LIN", 0.4)])
@@ -294,6 +295,7 @@ def test_terms_with_priors_or_fixed_values_of_their_own_are_not_exchanged():
         assert log_multiplicity(posterior, theta) == 0
 
 
+@pytest.mark.nightly
 def test_the_graph_route_knows_like_terms_too():
     """Compiled, and with a prior that is not normal, the evidence counts the same copies."""
     x, y = seasonal(8)
@@ -401,6 +403,7 @@ def test_modes_of_equal_height_at_different_places_are_two():
     assert distinct(found, 0.01) == found[:1]
 
 
+@pytest.mark.nightly
 def test_following_the_modes_of_few_data_keeps_their_evidence():
     """On the average over data: more of it than the best three modes have."""
     searched = [fit(composite("PER", seasonal(10, seed)), n_restarts=20, random_seed=0) for seed in (1, 2, 4)]
@@ -431,9 +434,10 @@ def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
     assert_array_equal(again.moments(X).mean, best.moments(X).mean)
 
 
+@pytest.mark.nightly
 # BLAS may have started threads of its own before the processes fork.
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("pool", [pytest.param(ProcessPoolExecutor, marks=pytest.mark.nightly), ThreadPoolExecutor])
+@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
 def test_an_executor_changes_no_bit(models, fits, pool):
     with pool(2) as executor:
         parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)
@@ -443,7 +447,7 @@ def test_an_executor_changes_no_bit(models, fits, pool):
         assert parallel[label].diagnostics == one.diagnostics
 
 
-@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("parallel", [True, *nightly(False)])
 def test_a_model_that_cannot_be_fitted_is_named(parallel):
     impossible = {"sound": composite("SE"), "loud": composite("SE", priors={"log_outputscale": 400.0})}
     with (

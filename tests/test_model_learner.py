@@ -42,7 +42,7 @@ def learner(expressions=("SE", "LIN", "PER", "LIN + PER"), **keywords):
 @pytest.fixture(scope="module")
 def learned():
     it = learner()
-    it.run(truth, 6, progressbar=False)
+    it.run(truth, 2, progressbar=False)
     return it
 
 
@@ -60,7 +60,7 @@ def test_asking_finds_the_structure_that_the_data_come_from():
 def test_history_holds_a_distribution_over_the_models_for_every_fit(learned):
     history = learned.model_history
     assert history.dims == ("n_observations", "model")
-    assert_array_equal(history.n_observations, np.arange(2, 9))
+    assert_array_equal(history.n_observations, np.arange(2, 5))
     assert_allclose(history.sum("model"), 1.0)
 
 
@@ -70,9 +70,10 @@ def test_datatree_holds_design_and_models_and_survives_a_file(learned, tmp_path)
     with xr.open_datatree(tmp_path / "run.nc") as loaded:
         assert_array_equal(loaded["design"]["x"], learned.X[2:])
         assert_allclose(loaded["models"]["probability"], learned.fit.probability)
-        assert loaded["posterior"]["log_period_PER"].shape == (1, 10)
+        assert loaded["posterior"].sizes["draw"] == 10
 
 
+@pytest.mark.nightly
 def test_same_seed_gives_the_same_questions_bit_for_bit():
     one, other = (learner(("SE", "LIN + PER")) for _ in range(2))
     for it in (one, other):
@@ -104,6 +105,7 @@ def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabil
     assert_array_equal(imagined(it.fit, batch).weights, before)
 
 
+@pytest.mark.nightly
 def test_several_models_together_learn_the_function_in_a_box():
     it = learner(("SE", "LIN + PER"), learn="function", pool=None, bounds=[(0, 1)])
     it.run(truth, 1, progressbar=False)
@@ -171,6 +173,7 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     assert len(caught) == 1
 
 
+@pytest.mark.nightly
 def test_every_model_is_represented_by_particles():
     fits = learner(("SE", "LIN", "PER")).fit
     # Laplace's own evidences of few points are up to some nats low.
@@ -189,9 +192,6 @@ def singular(expression="LIN"):
     return pma.composite_gp(X, truth(X), expression, **keywords)
 
 
-LEFT_OUT = "ignore:models that cannot be fitted are left out"
-
-
 def test_what_is_imagined_and_recommended_is_the_mean_over_the_particles(monkeypatch):
     """Batches and recommendations of several models ask no search for modes that represent nothing."""
     it = learner(("SE", "RQ"), learn="function")
@@ -206,35 +206,26 @@ def test_what_is_imagined_and_recommended_is_the_mean_over_the_particles(monkeyp
     assert mean[best] > mean.max() - 0.1 * np.ptp(mean)
 
 
-def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name():
-    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
+def test_a_model_whose_posterior_is_finite_nowhere_is_left_out_by_name(tmp_path):
+    it = Learner([*models(["SE", "RQ"]), singular()], learn="model", pool=POOL, random_seed=3)
     rows = [3, 17, 30]
     it.tell(POOL[rows], truth(POOL[rows]))
-    for _ in range(3):
+    for _ in range(2):
         with pytest.warns(UserWarning, match="are left out; LIN: the log posterior is not finite") as caught:
             x = it.ask()
         assert {warning.filename for warning in caught} == {__file__}
-        assert list(it.fit) == ["SE", "PER"]
-        assert list(it.models) == ["SE", "PER", "LIN"]
+        assert list(it.fit) == ["SE", "RQ"]
+        assert list(it.models) == ["SE", "RQ", "LIN"]
         it.tell(x, truth(x))
-    with pytest.warns(UserWarning, match="are left out; LIN"):
-        assert it.recommend() in ("SE", "PER")
-    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
-        fit_laplace_models(it.models, n_restarts=1)
-
-
-@pytest.mark.filterwarnings(LEFT_OUT)
-def test_a_run_with_a_model_left_out_goes_on_from_a_file(tmp_path):
-    it = Learner([*models(["SE", "PER"]), singular()], learn="model", pool=POOL, random_seed=3)
-    it.tell(POOL[[3, 17, 30]], truth(POOL[[3, 17, 30]]))
-    x = it.ask()
     it.save(tmp_path / "run.nc")
     other = Learner.load(tmp_path / "run.nc")
-    assert_array_equal(other.pending, x)
-    for one in (it, other):
-        one.tell(x, truth(x))
-    assert_array_equal(it.ask(), other.ask())
-    assert list(other.models) == ["SE", "PER", "LIN"]
+    assert list(other.models) == ["SE", "RQ", "LIN"]
+    with pytest.warns(UserWarning, match="are left out; LIN"):
+        assert it.recommend() in ("SE", "RQ")
+    with pytest.warns(UserWarning, match="are left out; LIN"):
+        assert_array_equal(other.ask(), it.ask())
+    with pytest.raises(ValueError, match="LIN: the log posterior is not finite"):
+        fit_laplace_models(it.models, n_restarts=1)
 
 
 @pytest.mark.parametrize("kind", ["pool", "bounds"])
@@ -291,6 +282,6 @@ def test_models_that_cannot_be_compared_are_refused():
 
 
 def test_prior_weights_count():
-    for prior in ({"PER": 0.0, "SE": 1.0}, [1.0, 0.0]):
-        certain = learner(("SE", "PER"), prior=prior)
+    for prior in ({"LIN": 0.0, "SE": 1.0}, [1.0, 0.0]):
+        certain = learner(("SE", "LIN"), prior=prior)
         assert certain.fit.probability.sel(model="SE") == 1

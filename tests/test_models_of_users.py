@@ -263,8 +263,10 @@ def test_a_model_that_cannot_ask_says_why(write, words):
     "write",
     [
         with_gaps,
-        autoregression,
-        *(pytest.param(one, marks=pytest.mark.nightly) for one in (two_at_each_row, vector_outcome, latent_gp)),
+        *(
+            pytest.param(one, marks=pytest.mark.nightly)
+            for one in (autoregression, two_at_each_row, vector_outcome, latent_gp)
+        ),
     ],
     ids=lambda write: write.__name__,
 )

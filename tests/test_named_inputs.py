@@ -147,7 +147,7 @@ def test_a_box_with_names_asks_by_name(tmp_path):
     asked = learner.ask(2)
     assert asked.columns.tolist() == ["heat", "acid"]
     assert_array_equal(learner.pending, asked)
-    best = learner.optimum()
+    best = learner.optimum(10)
     assert "recommended row" not in repr(best)
     assert best.x.columns.tolist() == ["heat", "acid"]
     other = pma.Learner.load(_saved(learner, tmp_path))

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import same_color
+from nightly import nightly
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
@@ -20,7 +21,7 @@ POOL = pd.DataFrame(
     columns=["acid", "heat"],
     index=[f"vial {i}" for i in range(30)],
 )
-FEW = 40
+FEW = 16
 
 
 def bowl(X):
@@ -32,7 +33,7 @@ def optimum(D, minimize=False, n_optima=FEW):
     """In a box of D inputs; data reach beyond it."""
     X = pma.active.latin_hypercube([(-0.2, 1.2)] * D, 8, random_seed=1)
     sign = -1 if minimize else 1
-    gpm = pma.ard_gp(X, sign * bowl(X))
+    gpm = pma.ard_gp(X, sign * bowl(X), priors={"log_outputscale": 1.5, "log_noise": -3.0})
     learner = Learner(gpm, "maximum", criterion="random", bounds=[(0, 1)] * D, minimize=minimize, random_seed=1)
     return learner.optimum(n_optima)
 
@@ -67,7 +68,7 @@ def interval(ax, label):
 # One input, and more than two.
 
 
-@pytest.mark.parametrize("D", [1, 3])
+@pytest.mark.parametrize("D", [3, *nightly(1)])
 def test_bands_are_those_of_predict_along_each_input(D):
     found = optimum(D)
     axes = pma.plots.plot(found, n_points=11)
@@ -82,7 +83,7 @@ def test_bands_are_those_of_predict_along_each_input(D):
         assert_allclose(line(axes[0, d], "mean of f")[1], expected.f_mean)
 
 
-@pytest.mark.parametrize("D", [1, 3])
+@pytest.mark.parametrize("D", [3, *nightly(1)])
 def test_histograms_count_the_possible_places(D):
     found = optimum(D)
     axes = pma.plots.plot(found)
@@ -93,7 +94,7 @@ def test_histograms_count_the_possible_places(D):
         assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(100)
 
 
-@pytest.mark.parametrize("D", [1, 3])
+@pytest.mark.parametrize("D", [3, *nightly(1)])
 def test_the_recommended_point_carries_its_uncertainty(D):
     found = optimum(D)
     for d, ax in enumerate(pma.plots.plot(found)[0]):
@@ -112,7 +113,6 @@ def test_one_input_shows_the_heights_of_possible_maxima():
         line(pma.plots.plot(found)[0, 0], "possible maximum"),
         [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()],
     )
-    assert_allclose(line(pma.plots.plot(optimum(1, True))[0, 0], "possible minimum")[1], optimum(1, True).samples.f)
 
 
 def test_data_outside_the_box_are_left_out():
@@ -163,7 +163,7 @@ def test_the_map_shows_places_data_and_recommendation():
 # Pools.
 
 
-@pytest.mark.parametrize("minimize", [False, True])
+@pytest.mark.parametrize("minimize", [False, *nightly(True)])
 def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     found = of_pool(minimize)
     left, right = pma.plots.plot(found, n_candidates=6)[0]

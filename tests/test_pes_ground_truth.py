@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import spearmanr
 from test_pes import problem
@@ -79,6 +80,7 @@ def test_bad_input(option, match):
         pes_ground_truth(gpm, **{"bounds": [(0, 1)] * 2, "point": point, **option})
 
 
+@pytest.mark.nightly
 def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
     gpm, point = problem(D=1, n=4, noise=0.1, lengthscale=0.2)
     truth = pes_ground_truth(gpm, bounds=[(0, 1)], point=point, n_grid=40, draws=20_000, fewest=100, random_seed=1)
@@ -91,9 +93,8 @@ def test_the_map_of_a_small_problem_is_that_of_the_ground_truth():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("D", [1, 3])
-def test_few_observations_are_enough(n, D):
+@pytest.mark.parametrize(("D", "n"), [(1, 1), *nightly((1, 2), (3, 1), (3, 2))])
+def test_few_observations_are_enough(D, n):
     """As informative as draws on a grid say, but for the approximations and the cells of the grid."""
     gpm, point = problem(D, n)
     options = {"bounds": [(0, 1)] * D, "point": point, "random_seed": 1}

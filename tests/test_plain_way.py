@@ -34,6 +34,9 @@ def make(request):
     return BUILDERS[request.param]
 
 
+SOME = [pytest.param(name, marks=[] if name == "ard" else pytest.mark.nightly) for name in BUILDERS]
+
+
 def grown(make, **options):
     """A model made of six points that holds fourteen."""
     gpm = make(X[:6], Y[:6], bounds=BOUNDS, **options)
@@ -106,6 +109,7 @@ def test_arrays_and_pymc_agree_on_the_priors_of_few_points(y):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("make", SOME, indirect=True)
 def test_arrays_and_graphs_renew_the_same_priors(make):
     gpm = grown(make)
     arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
@@ -197,7 +201,7 @@ def test_a_prior_that_is_not_normal_is_stated_for_the_first_data():
     for one in (gpm, fixed):
         one.set_data(X, Y)
     theta = np.full(gpm.posterior().n_parameters, 0.1)
-    assert_allclose(gpm.posterior().value_and_gradient(theta)[0], fixed.posterior().value_and_gradient(theta)[0])
+    assert_allclose(gpm.posterior().value(theta), fixed.posterior().value(theta))
 
 
 def test_scales_take_precedence():
@@ -271,15 +275,16 @@ def test_units_of_y_change_nothing():
     assert_allclose(found[1].log_evidence, found[0].log_evidence - 14 * np.log(1000), atol=1e-5)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_updates_follow_the_renewed_prior():
     """The evidence of reweighed particles, whose prior has moved, is that of a fresh run."""
     gpm = pma.ard_gp(X[:10], Y[:10], bounds=BOUNDS)
-    before = pma.fit_smc(gpm, n_particles=1024, random_seed=0, progressbar=False)
+    before = pma.fit_smc(gpm, n_particles=512, random_seed=0, progressbar=False)
     updated = before.update(X[10:13], Y[10:13], random_seed=0)
     assert "by reweighing" in str(updated)
     gpm.set_data(X[:13], Y[:13])
-    fresh = pma.fit_smc(gpm, n_particles=1024, random_seed=1, progressbar=False)
+    fresh = pma.fit_smc(gpm, n_particles=512, random_seed=1, progressbar=False)
     error = np.hypot(updated.log_evidence_error, fresh.log_evidence_error)
     assert abs(updated.log_evidence - fresh.log_evidence) < 3 * error
     # The move of the prior matters here.

@@ -1,6 +1,5 @@
 """What the pictures show: the numbers behind the artists, invariances, and wrong objects."""
 
-import subprocess
 import sys
 
 import matplotlib.pyplot as plt
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import ortho_group
 
@@ -59,11 +59,6 @@ def band(collection):
     x, y = collection.get_paths()[0].vertices.T
     grid = np.unique(x)
     return grid, np.array([(y[x == g].min(), y[x == g].max()) for g in grid]).T
-
-
-def test_import_needs_no_matplotlib():
-    code = "import sys, pymc_active.plots; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_missing_matplotlib_names_the_extra(curve_fit, monkeypatch):
@@ -119,10 +114,9 @@ def test_a_slice_is_along_the_input_that_matters_most(box):
     gpm = pma.ard_gp(table, np.sin(4 * table["d"]), bounds=box)
     assert plots.plot(pma.fit_laplace(gpm, **QUICK)).get_xlabel() == "d"
     at = {"pool": table} if box is None else {"bounds": box}
-    for goal in ("function", "maximum"):
-        learner = pma.Learner(gpm, goal, inference="laplace", random_seed=1, **at)
-        assert plots.plot(learner).get_xlabel() == "d"
-        assert plots.plot(learner, input="a").get_xlabel() == "a"
+    learner = pma.Learner(gpm, "maximum", inference="laplace", random_seed=1, **at)
+    assert plots.plot(learner).get_xlabel() == "d"
+    assert plots.plot(learner, input="a").get_xlabel() == "a"
 
 
 def test_with_a_box_the_axis_is_the_box():
@@ -140,7 +134,7 @@ def test_with_a_box_the_axis_is_the_box():
     assert 9 < high < 11
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.02, 0.2])
+@pytest.mark.parametrize("spread", [0.02, *nightly(0.0, 0.2)])
 def test_numbers_of_points_do_not_overlap(curve_fit, plane_fit, spread):
     """As near an optimum; the last point is always numbered."""
     near = np.random.default_rng(0).normal(size=(60, 4)) * spread
@@ -477,7 +471,9 @@ def test_a_learner_rings_what_was_asked_and_told_and_no_other_point():
 
 
 def test_a_learner_of_an_embedding_shows_its_points_in_the_plane():
-    learner = pma.Learner(pma.embedding_gp(X[:20], Y[:20], n_components=2), pool=X, random_seed=1)
+    learner = pma.Learner(
+        pma.embedding_gp(X[:20], Y[:20], n_components=2), pool=X, criterion="random", inference="laplace", random_seed=1
+    )
     x, pending = learner.ask(), learner.ask()
     learner.tell(x, 0.3)
     ax = plots.plot(learner)

@@ -10,6 +10,7 @@ import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from differences import central_difference
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from users import users_gp
 
@@ -107,6 +108,7 @@ def test_mgp_is_the_default(ard_fit):
     xr.testing.assert_identical(pma.predict(ard_fit, NEW), pma.predict(ard_fit, NEW, method="mgp"))
 
 
+@pytest.mark.nightly
 def test_graphs_give_the_same_moments(ard_fit):
     gpm, X_new = ard_fit.gpm, points(ard_fit)
     graph = pma.graphs.mgp_moments(gpm, X_new, ard_fit.covariance)
@@ -122,31 +124,6 @@ def test_new_points_of_a_graph_may_be_symbolic(ard_fit):
     function = pm.compile([*gpm.model.value_vars, X_new], mean, mode="FAST_COMPILE")
     values = function(**ard_fit.point, X_new=points(ard_fit)[:4])
     assert_allclose(values, pma.predict(ard_fit, points(ard_fit)[:4]).f_mean, rtol=1e-10)
-
-
-def test_a_just_in_time_compiler_gives_the_same_numbers():
-    """Numba, the one test of it: value, Hessian and predictions of a model of one input and one free parameter."""
-    gpm = pma.ard_gp(X[:5, :1], y[:5], priors={"log_outputscale": 0.1, "log_noise": -1.3})
-    X_new = np.array([[0.1], [0.7]])
-    theta = np.array([-0.2])
-    outputs = [
-        pma.graphs.log_posterior(gpm),
-        pma.graphs.hessian(gpm),
-        *pma.graphs.predictive(gpm, X_new),
-    ]
-    function = pm.compile(gpm.model.value_vars, outputs, mode="NUMBA")
-    value, hessian, *predictive = function(**gpm.unflatten(theta))
-    posterior = gpm.posterior()
-    state = posterior.state(theta)
-    moments = posterior.moments(state, X_new, gradient=True)
-    assert_allclose(value, posterior.value_and_gradient(theta)[0], rtol=1e-10)
-    expected = posterior.hessian(state)
-    assert_allclose(hessian, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
-    arrays = (
-        moments.mean, moments.variance, moments.mean_gradient, moments.variance_gradient
-    )  # fmt: skip
-    for graph, array in zip(predictive, arrays, strict=True):
-        assert_allclose(graph, array, rtol=0, atol=1e-10 * np.abs(array).max())
 
 
 # Labels.
@@ -242,7 +219,7 @@ def several_modes():
     return pma.composite_gp(x, np.sin(x) + 0.01 * np.random.default_rng(0).normal(size=30), "PER", bounds=[(0, 10)])
 
 
-@pytest.mark.parametrize("method", ["map", "bbq", "mgp"])
+@pytest.mark.parametrize("method", ["mgp", *nightly("map", "bbq")])
 def test_the_mode_of_the_largest_evidence_stands_for_the_posterior(method):
     gpm = several_modes()
     fit = quick_fit(gpm, n_restarts=12)

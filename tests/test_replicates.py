@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=[(name, sd) for name in MODELS for sd in (False, True)], ids=str)
+@pytest.fixture(scope="module", params=itertools.product(MODELS, (False, True)), ids=str)
 def gpm(request):
     name, has_bars = request.param
     return MODELS[name](y_sd=Y_SD if has_bars else None)
@@ -61,6 +63,7 @@ def test_means_and_single_measurements_have_the_same_posterior(gpm):
     assert_alike([means.prior.mean, means.prior.sd], [each.prior.mean, each.prior.sd])
 
 
+@pytest.mark.nightly
 def test_the_route_by_graphs_agrees(gpm):
     arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
     thetas = thetas_of(arrays)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -303,7 +304,7 @@ def posterior_variance(fit, v):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["a datum", "a candidate", "few inputs"])
+@pytest.mark.parametrize("kind", ["a datum", *nightly("a candidate", "few inputs")])
 def test_draws_of_a_huge_embedding_vary_as_the_inverse_hessian_says(huge, kind):
     rng = np.random.default_rng(11)
     x = {

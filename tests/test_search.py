@@ -145,8 +145,8 @@ def test_evidences_are_averages_of_the_likelihood_over_the_prior(true, seed, low
     assert_allclose(posterior, softmax(posterior.log_evidence))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("true", "seed"), [(1, 1), pytest.param(2, 5, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize(("true", "seed"), [(1, 1), (2, 5)])
 def test_evidences_of_particles_are_averages_over_the_prior(true, seed):
     X, y = problem(2, true, 20, seed)
     found = pma.search.embedding_dimension(X, y, (1, 2), random_seed=1, progressbar=False, priors=KNOWN)
@@ -175,6 +175,7 @@ def average_over_the_prior(X, y, d, power=15, is_learned=False):
     return logsumexp(log_likelihood) - np.log(len(R)) - 0.5 * n * np.log(2 * np.pi)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_number_of_components_is_found(plane):
     assert plane.best is plane.fits[2]

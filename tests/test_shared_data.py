@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from differences import central_difference
 from numpy.testing import assert_allclose
 
 import pymc_active as pma
@@ -12,7 +13,6 @@ pytestmark = pytest.mark.slow
 X = np.linspace(0, 1, 6)[:, None]
 Y = np.sin(3 * X[:, 0])
 POOL = np.linspace(0, 1, 9)[:, None]
-QUIET = {"random_seed": 0, "progressbar": False}
 
 
 def two_gps(shared):
@@ -53,12 +53,10 @@ def each_alone():
 def test_the_posterior_of_one_of_two_gps_is_that_of_both(name, sharing, each_alone):
     """Whichever is asked, since they share no parameter: the sum of both, each in a model of its own."""
     theta = np.array([-0.4, 0.3])
-    value, gradient = sharing[name].posterior().value_and_gradient(theta)
-    (one, slope), (other, other_slope) = (
-        posterior.value_and_gradient(theta[k : k + 1]) for k, posterior in enumerate(each_alone)
-    )
-    assert_allclose(value, one + other, rtol=1e-10)
-    assert_allclose(gradient, np.concatenate([slope, other_slope]), rtol=1e-8)
+    posterior = sharing[name].posterior()
+    one, other = (single.value(theta[k : k + 1]) for k, single in enumerate(each_alone))
+    assert_allclose(posterior.value(theta), one + other, rtol=1e-10)
+    assert_allclose(posterior.value_and_gradient(theta)[1], central_difference(posterior.value, theta), rtol=1e-8)
 
 
 def test_a_shared_X_is_not_replaced_for_one_of_them(sharing):
@@ -69,6 +67,7 @@ def test_a_shared_X_is_not_replaced_for_one_of_them(sharing):
     assert np.isfinite(first.posterior().value(np.zeros(2)))
 
 
+@pytest.mark.nightly
 def test_gps_with_an_X_each_are_independent(each_alone):
     first, theta = two_gps(shared=False)["first"], np.array([-0.4, 0.3])
     own, second = each_alone[0], each_alone[1].value(theta[1:])
@@ -102,7 +101,7 @@ def test_a_likelihood_of_the_same_outputs_moves_with_them():
         pm.Normal("again", pm.Normal("slope", 0, 1) * data[:, 0], 1.0, observed=2 * y)
     gpm = pma.from_marginal(gp, "y", model=model)
     gpm.set_data(X[:4], Y[:4])
-    assert np.isfinite(pma.fit_laplace(gpm, **QUIET).log_posterior)
+    assert np.isfinite(gpm.posterior().value(np.zeros(2)))
 
 
 def test_several_outputs_are_one_gp_with_coregion():

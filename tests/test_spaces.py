@@ -261,7 +261,7 @@ def test_the_optimum_of_a_space_speaks_of_labels():
     table = space.sample(25, random_seed=1)
     y = (table.c == "v") - (table.a - 0.3) ** 2 - (table.b - 0.9) ** 2
     learner = pma.Learner(pma.ard_gp(table, y, space=space), "maximum", random_seed=1)
-    found = learner.optimum(20, progressbar=False)
+    found = learner.optimum(10, progressbar=False)
     shown = repr(found)
     assert "v 100%" in shown
     places = space.decode(space.snap(found.samples.x.to_numpy()))
@@ -543,7 +543,7 @@ def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
     dear_scores, scores = (learner._current.scorer().score(X) for learner in named)
     assert np.allclose(dear_scores * price(table), scores, rtol=1e-9)
     assert dear.spent == 0
-    dear.run(yields, 20, progressbar=False, budget=6)
+    dear.run(yields, 1, progressbar=False, budget=6)
     told = dear.X.iloc[25:]
     assert 0 < dear.spent == price(told).sum() <= 6
     assert len(dear.pending) == 0
