@@ -59,7 +59,7 @@ BUDGETS = {
     "structure": 1700,
     "criteria": 3570,
     "checking": 730,
-    "learner": 4120,
+    "learner": 4140,
     "relevant_inputs": 1440,
     "plots": 1520,
     "datasets": 60,
