@@ -60,7 +60,7 @@ BUDGETS = {
     "criteria": 3570,
     "checking": 730,
     "learner": 4140,
-    "relevant_inputs": 1440,
+    "relevant_inputs": 1480,
     "plots": 1520,
     "datasets": 60,
     "active": 60,
