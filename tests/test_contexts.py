@@ -124,7 +124,9 @@ def test_of_a_pool_rows_with_that_value(pool):
         lazy.optimum(fixed={1: 60})
 
 
-@pytest.mark.parametrize("fixed", [{"solvent": "MeCN"}, {"solvent": "DMF", "stir": 250}])
+@pytest.mark.parametrize(
+    "fixed", [{"solvent": "DMF", "stir": 250}, pytest.param({"solvent": "MeCN"}, marks=pytest.mark.slow)]
+)
 def test_in_a_space_the_other_inputs_are_chosen(space, fixed):
     found = space.recommend(fixed=fixed)
     stirs = [fixed["stir"]] if "stir" in fixed else range(100, 501, 100)
@@ -145,6 +147,7 @@ def test_in_a_space_the_other_inputs_are_chosen(space, fixed):
     assert f"{fixed['solvent']} 100%" in repr(optimum)
 
 
+@pytest.mark.slow
 def test_after_failures_a_row_that_works(pool):
     learner = copy.copy(pool)
     rows = ROWS[(ROWS.humidity == 20) & (ROWS.index % 2 > 0)]
@@ -197,6 +200,7 @@ def test_values_that_cannot_be_are_refused_before_any_fit(what):
         assert learner._run.fit is None
 
 
+@pytest.mark.slow
 def test_a_label_of_a_model_is_given_no_inputs():
     models = [pma.ard_gp(ROWS[::9], dryness(ROWS[::9]), mean=mean) for mean in ("zero", "constant")]
     learner = pma.Learner(models, "model", pool=ROWS, random_seed=0, inference="laplace")

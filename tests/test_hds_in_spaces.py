@@ -30,7 +30,7 @@ def yields(table):
     return (found + table.dry * (table.base == "b") + 0.5 * (table.label7 == "w")).to_numpy(float)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("noise", [0.0, pytest.param(0.05, marks=pytest.mark.slow)])
 def test_inputs_are_found_by_name(noise):
     rng, tables = np.random.default_rng(0), []
 
@@ -64,7 +64,7 @@ def test_what_is_found_is_what_all_points_show():
     space, sizes = pma.Space(variables), [2, 3, 3, 2, 4]
     every = pd.DataFrame(list(product(*variables.values())), columns=list(variables))
     pd.testing.assert_frame_equal(space.points(), every, check_dtype=False)
-    for seed in range(10):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         matters = rng.uniform(size=5) < 0.5
         values = rng.normal(size=np.where(matters, sizes, 1)) * np.ones(sizes)
@@ -78,6 +78,7 @@ def test_what_is_found_is_what_all_points_show():
             assert hds(f, variables, vectorized=False, random_seed=seed).active == expected
 
 
+@pytest.mark.slow
 def test_asking_by_hand_and_a_file(tmp_path):
     learner, rng = HDSLearner(SPACE, random_seed=1), np.random.default_rng(0)
     assert learner.ask(3).columns.tolist() == SPACE.names
@@ -102,6 +103,7 @@ def test_asking_by_hand_and_a_file(tmp_path):
         learner.tell(x.assign(x0=0.0), yields(x))
 
 
+@pytest.mark.slow
 def test_after_an_error_the_search_goes_on():
     calls = []
 
