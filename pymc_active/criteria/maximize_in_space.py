@@ -93,8 +93,7 @@ def maximize_in_space(
 
     X = scorer.ensemble.X
     measured = X[rng.integers(len(X), size=_NEAR)] if len(X) else X
-    known = space.snap(np.concatenate([measured, scorer.seeds]))
-    known[:, list(fixed)] = list(fixed.values())
+    known = space.snap(np.concatenate([measured, scorer.seeds]), fixed)
     known = space.near(known[space.can_be(known)], 0.05, rng, fixed)
     seeds = np.concatenate([space.draw(_SEEDS, rng, fixed), known])
     maxima = best_first(seeds, finite(screened(scorer, seeds)))

@@ -115,15 +115,11 @@ class Rows(ABC):
 
     def choose(self, scorer, tried, pending, rng):
         taken = rows_taken(tried, pending, self.repeat)
-        if self.fixed:
-            rows = np.setdiff1d(self.with_fixed(), taken)
-            if scorer is None:
-                row = int(rng.choice(rows))
-                return Choice(self.read([row])[0], row, np.nan)
-            found = _known(best_of(self.read(rows), 0, partial(screened, scorer), ()))
-            return found._replace(row=int(rows[found.row]))
         if scorer is not None:
             return self._best(partial(screened, scorer), taken)
+        if self.fixed:
+            row = int(rng.choice(np.setdiff1d(self.with_fixed(), taken)))
+            return Choice(self.read([row])[0], row, np.nan)
         row = int(rng.integers(len(self) - len(taken)))
         for earlier in taken:
             row += earlier <= row
@@ -133,7 +129,11 @@ class Rows(ABC):
         return self._best(scorer.score, ())
 
     def _best(self, score: Score, taken: Sequence[int]) -> Choice:
-        return _known(self.best(score, taken))
+        if not self.fixed:
+            return _known(self.best(score, taken))
+        rows = np.setdiff1d(self.with_fixed(), taken)
+        found = _known(best_of(self.read(rows), 0, score, ()))
+        return found._replace(row=int(rows[found.row]))
 
     def find(self, X, known=()):
         offered, rows = set(rows_taken(known)), []
@@ -190,7 +190,8 @@ class Pool(Rows):
 
     @property
     def domain(self):
-        return Domain(pool=self.X, labels=self.labels)
+        rows = self.with_fixed() if self.fixed else slice(None)
+        return Domain(pool=self.X[rows], labels=self.labels[rows], fixed=self.fixed)
 
     @property
     def limits(self):
@@ -257,7 +258,15 @@ class Box:
 
     @property
     def domain(self):
-        return Domain(self.low, self.high)
+        return Domain(*self._ends, fixed=self.fixed)
+
+    @property
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends, equal where an input is fixed."""
+        low, high = self.low.copy(), self.high.copy()
+        for k, value in self.fixed.items():
+            low[k] = high[k] = value
+        return low, high
 
     @property
     def limits(self):
@@ -273,15 +282,13 @@ class Box:
         return np.array(rows, int)
 
     def choose(self, scorer, tried, pending, rng):
-        low, high = self.low.copy(), self.high.copy()
-        for k, value in self.fixed.items():
-            low[k] = high[k] = value
+        low, high = self._ends
         if scorer is None:
             return Choice(rng.uniform(low, high), -1, np.nan)
         return best_free(maximize(scorer, low, high, rng), tried, pending, self.repeat, self.high - self.low)
 
     def maximum(self, scorer):
-        found = maximize(scorer, self.low, self.high, np.random.default_rng(0))
+        found = maximize(scorer, *self._ends, np.random.default_rng(0))
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):

@@ -617,7 +617,7 @@ class Learner(Summarized):
         learner.notes, learner._current.revisions = contents.document["notes"], {contents.revision}
         return learner
 
-    def recommend(self) -> Any:
+    def recommend(self, *, fixed: Mapping[Any, Any] | None = None) -> Any:
         """The answer to the goal of the run.
 
         For ``learn="model"``, the label of the most probable model (see also :meth:`search`). Otherwise the point
@@ -625,30 +625,38 @@ class Learner(Summarized):
         hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with P(success)
         of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A
         :class:`~pymc_active.RunWarning` says when it is predicted to lie far above all that was measured.
-        """
-        if self.learn == "model" and isinstance(self.fit, ModelAverage):
-            return self.fit.probability.idxmax().item()
-        best = self._best()
-        warn_if_far_above(self.fit, best.x, self._run.X, self.y, self.minimize)
-        return self._ledger.candidates.show([best])
 
-    def _best(self) -> Choice:
-        candidates, success = self._ledger.candidates, self._current.success()
-        return best_point(self.fit, candidates, self._run.X, success, self.minimize, self.learn)
+        ``fixed`` has values of inputs that are given, as for :meth:`ask`: the answer is the best point with these, such
+        as the best recipe for the humidity measured today, ``recommend(fixed={"humidity": 47})``.
+        """
+        ledger = self._ledger.at(fixed)
+        if self.learn == "model" and isinstance(self.fit, ModelAverage):
+            if fixed:
+                raise ValueError("the answer is the label of a model, which has no inputs: leave fixed out")
+            return self.fit.probability.idxmax().item()
+        best = self._best(ledger)
+        warn_if_far_above(self.fit, best.x, self._run.X, self.y, self.minimize)
+        return ledger.candidates.show([best])
+
+    def _best(self, ledger: Ledger) -> Choice:
+        success = self._current.success()
+        return best_point(self.fit, ledger.candidates, self._run.X, success, self.minimize, self.learn)
 
     def success_probability(self, X: Any) -> np.ndarray:
         """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""
         points, success = read_inputs(X, inputs=self._ledger.inputs), self._current.success()
         return np.ones(len(points)) if success is None else np.exp(success(points))
 
-    def optimum(self, n_optima: int = 200, *, progressbar: bool = True) -> Optimum:
+    def optimum(self, n_optima: int = 200, *, fixed: Mapping | None = None, progressbar: bool = True) -> Optimum:
         """The recommended point with its uncertainty, and the distribution of the maximum's (or minimum's) place.
 
-        ``n_optima`` sample paths show this distribution; their hyperparameters are up to 64 draws from the fit.
+        ``n_optima`` sample paths show this distribution; their hyperparameters are up to 64 draws from the fit. All of
+        it is given the ``fixed`` values of inputs, as for :meth:`recommend`; ``domain.pool`` then has such rows only.
         """
-        best = self._best()
-        rest = self.domain, self._current.success(), self.minimize, n_optima, self.random_seed
-        return find_optimum(self.fit, best.x, self._ledger.candidates.show([best]), *rest, progressbar)
+        ledger = self._ledger.at(fixed)
+        best, domain = self._best(ledger), ledger.candidates.domain
+        rest = domain, self._current.success(), self.minimize, n_optima, self.random_seed
+        return find_optimum(self.fit, best.x, ledger.candidates.show([best]), *rest, progressbar)
 
     def stop(self, epsilon: float, delta: float = 0.05, *, progressbar: bool = True) -> bool:
         """Whether it is time to stop.
@@ -672,7 +680,7 @@ class Learner(Summarized):
             return False
         if self.learn == "maximum":
             rest = self.domain, self._current.success(), self.minimize, epsilon, delta, self.random_seed
-            return regret_is_small(self.fit, self._best().x, *rest, progressbar)
+            return regret_is_small(self.fit, self._best(self._ledger).x, *rest, progressbar)
         if isinstance(self.fit, ModelAverage) and self.learn == "model" and self.fit.probability.max() > 1 - delta:
             return True
         return self.best_score()[0] <= epsilon

@@ -67,7 +67,7 @@ class Ledger:
             raise TypeError(f"fixed must be a dict of inputs and their values; got {type(fixed).__name__}")
         self.check_names(fixed, "fixed")
         if (space := self.space) is not None:
-            return self._with_fixed(space.fixed(fixed))
+            return self._with_fixed(space.fixed(fixed), fixed)
         values = {self.inputs.index(name): read_numbers(value, "fixed") for name, value in fixed.items()}
         for (k, value), name in zip(values.items(), map(name_of_input, fixed), strict=True):
             if value.shape != () or not np.isfinite(value):
@@ -76,7 +76,7 @@ class Ledger:
                 low, high = (end[k] for end in self.candidates.limits)
                 if not low <= value <= high:
                     raise ValueError(f"fixed has {name} = {value:g}, outside the bounds from {low:g} to {high:g}")
-        return self._with_fixed({k: float(value) for k, value in values.items()})
+        return self._with_fixed({k: float(value) for k, value in values.items()}, fixed)
 
     @property
     def space(self) -> Space | None:
@@ -96,9 +96,11 @@ class Ledger:
             return {name: self.space.decode(choice.x[None])[name].iloc[0] for name in names}
         return {name: choice.x[self.inputs.index(name)] for name in names}
 
-    def _with_fixed(self, values: Mapping[int, float]) -> Self:
+    def _with_fixed(self, values: Mapping[int, float], fixed: Mapping) -> Self:
         candidates = copy(self.candidates)
         candidates.fixed = values
+        if not candidates.n_left((), ()):
+            raise ValueError(f"fixed must have values that a row of the pool has; got {dict(fixed)}, which none has")
         return replace(self, candidates=candidates)
 
     def check_left(self, n: int, fixed: Mapping | None, repeat: bool) -> None:

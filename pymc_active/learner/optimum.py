@@ -69,7 +69,7 @@ class Optimum(Summarized):
         what, places = "minimum" if self.minimize else "maximum", self.samples.x.to_numpy()
         pool, space = self.domain.pool, self.fit.gpm.space
         if space is not None and space.has_labels:
-            return self._summary_in_space(what, space.decode(space.snap(places)))
+            return self._summary_in_space(what, space.decode(space.snap(places, self.domain.fixed)))
         widths = self.domain.high - self.domain.low if pool is None else np.ptp(pool, axis=0)
         # A row of a pool is shown as the user wrote it.
         of_recommended = widths if pool is None else np.zeros(len(widths))
@@ -77,7 +77,7 @@ class Optimum(Summarized):
             {
                 "recommended": list(map(coordinate, np.asarray(self.x, float)[0], of_recommended)),
                 f"place of the {what}, median": list(map(coordinate, np.median(places, axis=0), widths)),
-                "its sd": list(map(coordinate, places.std(0), widths)),
+                "its sd": list(map(coordinate, places.std(0) * (np.ptp(places, axis=0) > 0), widths)),
             },
             index=self.samples.input.to_numpy().astype(str),
         )
@@ -157,6 +157,7 @@ def find_optimum(
     with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
         found = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
         places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
+        places[:, list(domain.fixed)] = list(domain.fixed.values())
         heights = np.concatenate([o.gp.to_expected(o.maxima.values) for o in found])
         short = _shortfalls(found, x)
     # Paths of the same hyperparameters are no independent draws, but of one, fixed, they are.
@@ -231,7 +232,7 @@ def _optima(
         domain = rows_that_work(domain, success, x)
     optima = sample_optima(gps, domain, n_optima, _FEATURES, rng, advance)
     if domain.space is not None:
-        return maxima_in_space(optima, domain.space, success, x, rng)
+        return maxima_in_space(optima, domain, success, x, rng)
     if success is None or domain.is_pool:
         return optima
     return maxima_where_it_works(optima, domain, success, x, rng)

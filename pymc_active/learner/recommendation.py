@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Candidates, Choice
+from pymc_active.learner.candidates import Candidates, Choice, rows_with
 from pymc_active.learner.success import Success
 from pymc_active.learner.weighted import likely
 from pymc_active.predictions.conditioned_gps import model_of
@@ -38,6 +38,7 @@ def best_point(
     # A measured point works, whatever the classifier says.
     low, high = candidates.limits
     rows, inside = candidates.find(measured), ((low <= measured) & (measured <= high)).all(1)
+    inside &= np.isin(np.arange(len(measured)), rows_with(measured, 0, candidates.fixed))
     points = zip(map(Choice, measured, rows, scorer.score(measured).tolist()), inside, strict=True)
     known = [choice for choice, is_inside in points if is_inside and (choice.row >= 0 or not len(candidates))]
     places = np.concatenate([candidates.places(_PLACES), measured])

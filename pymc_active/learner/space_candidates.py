@@ -32,7 +32,7 @@ class SpaceCandidates:
     @property
     def domain(self):
         X = self.places(_PLACES)
-        return Domain(pool=X, labels=np.arange(len(X)), space=self.space)
+        return Domain(pool=X, labels=np.arange(len(X)), space=self.space, fixed=self.fixed)
 
     @property
     def limits(self):
@@ -42,7 +42,7 @@ class SpaceCandidates:
         return np.inf
 
     def places(self, n):
-        return self.space.draw(n, np.random.default_rng(0))
+        return self.space.draw(n, np.random.default_rng(0), self.fixed)
 
     def labels_of(self, rows):
         return np.array(rows, int)
@@ -61,7 +61,7 @@ class SpaceCandidates:
         return best_free(found, tried, pending, self.repeat, np.subtract(*reversed(self.limits)))
 
     def maximum(self, scorer):
-        found = maximize_in_space(scorer, self.space, {}, np.random.default_rng(0))
+        found = maximize_in_space(scorer, self.space, self.fixed, np.random.default_rng(0))
         return Choice(found.X[0], -1, float(found.values[0]))
 
     def show(self, choices):

@@ -11,7 +11,6 @@ from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.learner.success import Success
 from pymc_active.paths import Paths
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.spaces.space import Space
 
 # Points of a box that are tried on all paths; then so many near each path's best, at these distances in box sides.
 _SCREEN, _NEAR, _STEPS = 2048, 128, (0.1, 0.03, 0.01, 0.003)
@@ -53,16 +52,18 @@ def maxima_where_it_works(
 
 
 def maxima_in_space(
-    optima: Sequence[OptimizedPaths], space: Space, success: Success | None, x: np.ndarray, rng: np.random.Generator
+    optima: Sequence[OptimizedPaths], domain: Domain, success: Success | None, x: np.ndarray, rng: np.random.Generator
 ) -> list[OptimizedPaths]:
     """The same paths, with maxima moved from points that stand for a space to higher ones beside them, or x (D,)."""
-    places = [space.snap(o.gp.to_user(o.maxima.X)) for o in optima]
+    space, fixed = domain.space, domain.fixed
+    assert space is not None
+    places = [space.snap(o.gp.to_user(o.maxima.X), fixed) for o in optima]
     heights = [o.maxima.values for o in optima]
     ends = np.cumsum([len(values) for values in heights])[:-1]
     for step in _STEPS:
         found = []
         for o, at in zip(optima, places, strict=True):
-            near = space.near(np.repeat(at, _NEAR, axis=0), step, rng, {})
+            near = space.near(np.repeat(at, _NEAR, axis=0), step, rng, fixed)
             found.append(_highest(o.gp, o.paths, np.arange(len(at)), np.concatenate([at, x[None], near])))
         higher, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         works = np.ones(len(values), bool) if success is None else success.is_likely(higher)

@@ -59,7 +59,7 @@ class PathMaxima(NamedTuple):
 
 
 def maximize_paths(paths: Climbable, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> PathMaxima:
-    """Find the global maximum of every path in a box from ``low`` to ``high`` (D,), all in the kernel's units."""
+    """Find the global maximum of every path in a box from ``low`` to ``high`` (D,), in the kernel's units."""
     low, high = np.asarray(low, float), np.asarray(high, float)
     D, width = len(low), high - low
 
@@ -85,7 +85,7 @@ def maximize_paths(paths: Climbable, low: np.ndarray, high: np.ndarray, rng: np.
             climb.search(rng)
     free = ~_outward(climb.Z, climb.gradient)
     diagnostics = {"converged": converged, "n_starts": len(which), "n_evaluations": climb.n_evaluations}
-    return PathMaxima(place(climb.Z), climb.value, free, climb.gradient / width, diagnostics)
+    return PathMaxima(place(climb.Z), climb.value, free, climb.gradient / np.where(width > 0, width, 1.0), diagnostics)
 
 
 def maximize_over_pool(paths: Climbable, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +108,8 @@ def _screen(
     # Many maxima lie on faces, few of the points do.
     on_faces = even[rng.permutation(n)[: n // 4]]
     on_faces = np.where(rng.uniform(size=on_faces.shape) < 0.5, np.rint(on_faces), on_faces)
-    data = (paths.gp.X - low) / width
+    is_fixed = width == 0
+    data = np.where(is_fixed, 0.0, paths.gp.X - low) / np.where(is_fixed, 1.0, width)
     inside = ((data >= 0) & (data <= 1)).all(1)
     data, y = data[inside], paths.gp.y[inside]
     best = data[np.argsort(-y, kind="stable")[:_BEST_DATA]]
@@ -119,7 +120,7 @@ def _screen(
         # Corners that map to the boundary of the image {R x}, and points between those and the centre.
         corners = (rng.normal(size=(n // 2, len(R))) @ R > 0).astype(float)
         points += [corners, 0.5 + (corners - 0.5) * rng.uniform(size=(n // 2, 1))]
-    return np.unique(np.concatenate(points), axis=0)
+    return np.unique(np.where(is_fixed, 0.0, np.concatenate(points)), axis=0)
 
 
 def _peaks(Z: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

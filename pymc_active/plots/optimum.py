@@ -37,6 +37,8 @@ def plot_optimum(
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
     if optimum.domain.space is not None:
         raise ValueError("of a space see plot_slices(optimum.fit, optimum.x)")
+    if optimum.domain.fixed and not optimum.domain.is_pool:
+        raise ValueError("with fixed inputs see plot_predictions(optimum.fit, at=optimum.x)")
     if optimum.domain.is_pool:
         return _plot_pool(optimum, count("n_candidates", n_candidates), axes)
     is_map = optimum.samples.sizes["input"] == 2

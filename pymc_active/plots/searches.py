@@ -134,7 +134,7 @@ def plot_active_inputs(result: HDSResult, *, n_inputs: int = 6, axes: Any = None
     Those inputs come first between whose values the mean of f varies most.
     """
     check_result(result, HDSResult, "plot_active_inputs", "the result of hds")
-    X, y = result.data()
+    X, y = map(np.asarray, result.data())
     # Of ten groups of equally many evaluations.
     means = [[part.mean() for part in np.array_split(y[np.argsort(x)], 10) if len(part)] for x in X.T]
     shown = sorted(range(len(means)), key=lambda k: -np.std(means[k]))[: count("n_inputs", n_inputs)]

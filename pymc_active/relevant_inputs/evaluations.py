@@ -39,10 +39,12 @@ def keeping(learner: Any) -> Iterator[None]:
 
 
 def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.ndarray], Any]:
-    """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,) after another."""
+    """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,), or row, after another."""
     if not callable(f):
         raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
-    return f if vectorized else lambda X: [float(np.asarray(f(x), float).reshape(())) for x in X]
+    # Iterating over a table gives names.
+    each = lambda X: X if isinstance(X, np.ndarray) else [X[k : k + 1] for k in range(len(X))]  # noqa: E731
+    return f if vectorized else lambda X: [float(np.asarray(f(x), float).reshape(())) for x in each(X)]
 
 
 def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray) -> np.ndarray:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_active.relevant_inputs.bisection import Bisection
@@ -14,6 +15,7 @@ from pymc_active.relevant_inputs.evaluations import evaluate, keeping
 from pymc_active.relevant_inputs.halving import Halving, Node
 from pymc_active.relevant_inputs.node_tests import FDT, GPT
 from pymc_active.relevant_inputs.settings import Settings, least_noise, read_box, relative_bandwidth, threshold
+from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.files import Contents, read, write
 from pymc_active.support.options import count, not_negative, positive
 from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
@@ -39,7 +41,7 @@ class History:
         self._n_dims, self._points, self.y = n_dims, points, np.array(list(y), float)
 
     def X(self, rows: Any = slice(None), inputs: Any = slice(None)) -> np.ndarray:
-        """Points in the user's units, (k, D), of some evaluations, or some inputs of them."""
+        """Points in the user's units, or columns of a space, (k, D), of some evaluations, or some inputs of them."""
         rows, inputs = np.arange(len(self.y))[rows], np.arange(self._n_dims)[inputs]
         # Where there are very many inputs, a few of them take little memory.
         return np.array([self._points[row][inputs] for row in rows]).reshape(len(rows), len(inputs))
@@ -58,8 +60,9 @@ class HDSLearner:
 
     Parameters
     ----------
-    n_dims : int
-        D, the number of inputs.
+    n_dims : int, or Space, dict or DataFrame
+        D, the number of inputs; or a :class:`Space` without constraints, for a bisection. Points are then rows of a
+        table, and inputs have names. Labels and steps move between random ones, and from the first to the last.
     test : {"bisection", "gpt", "fdt"}, optional
         ``"bisection"``, the default without scales, finds inputs of any function: between two points at which f differs
         it goes half way until a single input makes the difference. It ends when dozens of pairs of points that differ
@@ -115,7 +118,7 @@ class HDSLearner:
 
     def __init__(
         self,
-        n_dims: int,
+        n_dims: int | Space | Mapping[str, Any] | pd.DataFrame,
         *,
         test: str | None = None,
         bandwidth: Any = None,
@@ -132,8 +135,13 @@ class HDSLearner:
     ):
         if test not in (None, "bisection", *_TESTS):
             raise ValueError(f"test must be one of bisection, {', '.join(_TESTS)}; got {test!r}")
-        n_dims = count("n_dims, the number of inputs,", n_dims)
-        low, high = read_box(bounds, n_dims)
+        space = read_space(n_dims) if isinstance(n_dims, Space | Mapping | pd.DataFrame) else None
+        if space is not None and (space.linear or space.functions):
+            raise ValueError("inputs are moved together, which constraints of a space forbid: pass it without them")
+        if space is not None and not (test in (None, "bisection") and bounds is bandwidth is signal_variance is None):
+            raise ValueError("in a space leave out bounds, bandwidth, signal_variance and tests other than bisection")
+        n_dims = len(space.variables) if space is not None else count("n_dims, the number of inputs,", n_dims)
+        low, high = read_box(bounds, n_dims) if space is None else space.limits
         # What nobody chose must not be silently wrong: beyond the paper, it knows no mean and tests twice, is checked.
         is_careful, has_none = test is None, bandwidth is signal_variance is None
         test = test or ("bisection" if has_none else "gpt")
@@ -162,6 +170,7 @@ class HDSLearner:
             check=test == "bisection" or (is_careful if check is None else bool(check)),
             low=low,
             high=high,
+            space=space,
         )
         self._begin(settings, int(np.random.default_rng(random_seed).integers(2**63)), {}, 0)
 
@@ -193,7 +202,7 @@ class HDSLearner:
             yield from self.halving.run()
         if settings.check:
             noise = float(np.nan_to_num(settings.noise_variance))
-            self.check = Bisection(settings.n_dims, self.recommend(), rng, noise)
+            self.check = Bisection(settings.n_dims, self.halving.found if self.halving else [], rng, noise)
             yield from self.check.run()
 
     def _advance(self) -> None:
@@ -232,7 +241,7 @@ class HDSLearner:
     @property
     def history(self) -> History:
         """Points in the user's units and their answers, in the order in which these were told."""
-        return History(self.settings.n_dims, [self._planned[k] for k in self._answers], self._answers.values())
+        return History(len(self.settings.low), [self._planned[k] for k in self._answers], self._answers.values())
 
     @property
     def n_evaluations(self) -> int:
@@ -251,16 +260,16 @@ class HDSLearner:
         """
         labels = [node.label for node in self.halving.nodes if node.status == status] if self.halving else []
         if self.check and status == {None: "open", False: "contradicted", True: None}[self.check.shows_nothing]:
-            labels.append(Node(0, self.settings.n_dims).label)
+            labels.append(Node(0, self.settings.n_dims).label if self.settings.space is None else "all inputs")
         return labels
 
-    def recommend(self) -> list[int]:
-        """Inputs found active so far, sorted."""
+    def recommend(self) -> list[Any]:
+        """Inputs found active so far, sorted by number; in a space their names."""
         search = self.check or self.halving
-        return list(search.found) if search else []
+        return self.settings.names(list(search.found) if search else [])
 
-    def ask(self, n: int | None = None) -> np.ndarray:
-        """The next points to evaluate, (k, D) in the user's units. They stay pending until told.
+    def ask(self, n: int | None = None) -> Any:
+        """The next points to evaluate, (k, D) in the user's units, or a table. They stay pending until told.
 
         There are at most ``n``, and as many as can be evaluated at once without loss: repeats, pairs, one evaluation of
         every open node. k = 0 if the next point depends on some that are pending, or when finished.
@@ -269,7 +278,7 @@ class HDSLearner:
         start = self._n_asked
         most = len(self._planned) if n is None else count("n", n)
         self._n_asked = min(start + most, len(self._planned), self.settings.budget)
-        return np.array(self._planned[start : self._n_asked]).reshape(-1, self.settings.n_dims)
+        return self.settings.shown(self._planned[start : self._n_asked])
 
     @property
     def _waiting(self) -> list[int]:
@@ -277,22 +286,24 @@ class HDSLearner:
         return [number for number in range(self._block, self._n_asked) if number not in self._answers]
 
     @property
-    def pending(self) -> np.ndarray:
+    def pending(self) -> Any:
         """Points asked for and not told yet, (k, D)."""
-        return np.array([self._planned[number] for number in self._waiting]).reshape(-1, self.settings.n_dims)
+        return self.settings.shown([self._planned[number] for number in self._waiting])
 
     def tell(self, x: Any, y: Any) -> None:
         """Tell results. For wrong shapes, infinite y or a point that is not pending, a ValueError: nothing is told.
 
         Parameters
         ----------
-        x : array_like, shape (k, D) or (D,)
+        x : array_like, shape (k, D) or (D,), or table
             Points asked for, in any order, to within 1e-6 of every input's interval. If settings were rounded or
             missed, tell the points asked for: the search takes y for the value there.
         y : array_like, shape (k,), or a number
             NaN says that the evaluation failed: it counts, and another point is asked in its place.
         """
-        X = read_inputs(np.atleast_2d(read_numbers(x, "x")), "x", width=self.settings.n_dims)
+        inputs = getattr(self.settings.space, "inputs", None)
+        points = np.atleast_2d(read_numbers(x, "x")) if inputs is None else x
+        X = read_inputs(points, "x", width=self.settings.n_dims, inputs=inputs)
         values = read_outputs(np.atleast_1d(y), len(X), may_fail=True)
         waiting, width = self._waiting, self.settings.high - self.settings.low
         numbers: list[int] = []
@@ -310,7 +321,7 @@ class HDSLearner:
 
     def run(
         self,
-        f: Callable[[np.ndarray], Any],
+        f: Callable[[Any], Any],
         n: int | None = None,
         *,
         batch_size: int | None = None,
@@ -359,7 +370,9 @@ class HDSLearner:
         FileNotFoundError without the folder, FileExistsError if the file holds a search that this learner neither wrote
         nor loaded.
         """
-        settings = {name: np.asarray(value).tolist() for name, value in vars(self.settings).items()}
+        settings = {name: np.asarray(value).tolist() for name, value in vars(self.settings).items() if name != "space"}
+        if (space := self.settings.space) is not None:
+            settings["space"] = space.to_json()
         numbers = {"design": xr.Dataset({"number": ("obs", np.array(list(self._answers), int))})}
         contents = Contents(
             self.history.groups() | numbers, {"settings": settings, "seed": self._seed, "n_asked": self._n_asked}
@@ -372,9 +385,10 @@ class HDSLearner:
         groups, document, revision = read(path, KIND, FORMAT_VERSION)
         learner = cls.__new__(cls)
         settings = document["settings"] | {name: np.array(document["settings"][name]) for name in ("low", "high")}
+        space = Space.from_json(settings.pop("space")) if "space" in settings else None
         numbers, y = groups["design"]["number"].to_numpy(), groups["observed_data"]["y"].to_numpy()
         answers = dict(zip(numbers.tolist(), y.tolist(), strict=True))
-        learner._begin(Settings(**settings), document["seed"], answers, document["n_asked"])
+        learner._begin(Settings(**settings, space=space), document["seed"], answers, document["n_asked"])
         X = groups["constant_data"]["X"].to_numpy()
         if document["n_asked"] > len(learner._planned) or not np.array_equal(learner.history.X(), X):
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
@@ -17,6 +17,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.relevant_inputs.evaluations import of_rows
 from pymc_active.relevant_inputs.learner import HDSLearner
 from pymc_active.relevant_inputs.settings import least_noise
+from pymc_active.spaces.space import Space
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 
@@ -31,11 +32,11 @@ _LEAST_NOISE = 1e-3
 class HDSResult(Summarized):
     """What hierarchical diagonal sampling found until now; what the ``learner`` does later does not change it.
 
-    ``active`` are the inputs that matter, sorted. ``undecided`` nodes, such as ``"24-31"``, are open: inputs in them
-    may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active input may be lost in
-    them, or the last check says that one is. ``check`` is that check, with its ``n_shown`` pairs, their ``p_value`` and
-    ``share_of_others``, or None. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``: after an interruption
-    the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations.
+    ``active`` are the inputs that matter, sorted; in a space their names. ``undecided`` nodes, such as ``"24-31"``, are
+    open: inputs in them may matter. ``contradicted`` nodes were found active, but both halves were rejected: an active
+    input may be lost in them, or the last check says that one is. ``check`` is that check, with its ``n_shown`` pairs,
+    their ``p_value`` and ``share_of_others``, or None. ``stopped`` is ``"decided"``, ``"budget"`` or ``"interrupted"``:
+    after an interruption the ``learner`` can go on. ``history`` has the ``n_evaluations`` evaluations.
     """
 
     def __init__(self, learner: HDSLearner):
@@ -53,8 +54,8 @@ class HDSResult(Summarized):
     def changed_by_others(self) -> float:
         """Upper end of a one-sided 95 % interval: share of pairs at which inputs not found visibly change f.
 
-        Pairs of points that differ in all inputs not found, as the last check draws them. A change is visible if it is
-        more than noise. 1 without a finished check that showed none, 0 if all inputs were found.
+        Pairs of points that differ in all inputs not found (labels may agree), as the last check draws them. A change
+        is visible if it is more than noise. 1 without a finished check that showed none, 0 if all inputs were found.
         """
         if len(self.active) == self.settings.n_dims:
             return 0.0
@@ -114,9 +115,11 @@ class HDSResult(Summarized):
         """
         return self._table.copy()
 
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Active inputs X (n, d) in the user's units, and y (n,) of all evaluations that succeeded."""
+    def data(self) -> tuple[Any, np.ndarray]:
+        """Active inputs X (n, d) in the user's units, or a table, and y (n,) of all evaluations that succeeded."""
         rows = np.flatnonzero(np.isfinite(self.history.y))
+        if self.settings.space is not None:
+            return self.settings.shown(list(self.history.X(rows)))[self.active], self.history.y[rows]
         return self.history.X(rows, self.active), self.history.y[rows]
 
     def to_model(self) -> GPModel:
@@ -124,7 +127,8 @@ class HDSResult(Summarized):
 
         Without noise, equal ones are there once. The mean is constant; lengthscales, output scale and noise have Normal
         priors with sd 1 around the values of the search, on the log scale. Noise below a thousandth of the signal's sd
-        is fixed there, since the samples repeat many rows of these inputs. For other models see :meth:`data`.
+        is fixed there, since the samples repeat many rows of these inputs. In a space priors are the defaults of
+        :func:`ard_gp`. For other models see :meth:`data`.
         ValueError if no active input was found.
         """
         import pymc as pm
@@ -132,6 +136,10 @@ class HDSResult(Summarized):
         if not self.active:
             raise ValueError("no active input was found, so there is nothing to model")
         settings, check, (X, y) = self.settings, self.check, self.data()
+        if settings.space is not None:
+            space = Space({one.name: one for one in settings.space.variables if one.name in self.active})
+            new = ~X.assign(y=y).duplicated() if check and not check.noise_variance else np.full(len(y), True)
+            return ard_gp(X[new], y[new], mean="constant", space=space)
         bandwidth, signal, noise = settings.bandwidth, settings.signal_variance, settings.noise_variance
         if np.isnan(bandwidth):
             # A bisection without scales: what its evaluations show.
@@ -166,8 +174,8 @@ class HDSResult(Summarized):
 
 
 def hds(
-    f: Callable[[np.ndarray], Any],
-    n_dims: int | None = None,
+    f: Callable[[Any], Any],
+    n_dims: int | Space | Mapping[str, Any] | pd.DataFrame | None = None,
     *,
     model: GPModel | Fit | None = None,
     batch_size: int | None = None,
@@ -181,10 +189,12 @@ def hds(
     ----------
     f : callable
         Takes (k, D), returns k values, noisy or not; NaN says that an evaluation failed. One point may give a number.
+        In a space it takes a DataFrame of k rows.
     vectorized : bool
-        False for an f that takes one point (D,) and returns a number.
-    n_dims : int, optional
-        D; by default the number of inputs of ``model``.
+        False for an f that takes one point, (D,) or a DataFrame of one row, and returns a number.
+    n_dims : int, or Space, dict or DataFrame, optional
+        D; by default the number of inputs of ``model``. Or the :class:`Space` of inputs of which some are labels or
+        steps, without constraints: an input with labels counts as one, and results have the names of inputs.
     model : GPModel or a fit, optional
         Gives bandwidth (of the shortest lengthscale, if it has any), signal and noise variance unless they are passed;
         a model is fitted first.
@@ -209,7 +219,7 @@ def hds(
     """
     f = of_rows(f, vectorized)
     told = {"n_dims": n_dims} if model is None else _scales_of_model(model)
-    if n_dims not in (None, told["n_dims"]):
+    if not (model is None or n_dims is None or (np.isscalar(n_dims) and n_dims == told["n_dims"])):
         raise ValueError(f"model has {told['n_dims']} inputs, and n_dims is {n_dims!r}: leave n_dims out")
     told |= {name: value for name, value in settings.items() if value is not None}
     learner = HDSLearner(**told, random_seed=random_seed)

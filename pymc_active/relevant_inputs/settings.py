@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_active.spaces.space import Space
 from pymc_active.support.tables import read_bounds, read_numbers
 
 # With less noise, in signal variances, the covariance of the observations is singular to rounding.
@@ -30,13 +31,26 @@ class Settings:
     retest: bool
     offset_variance: float
     check: bool
-    # The ends of each input's interval, (D,).
+    # The ends of each input's interval, or of each column of the space, (D,).
     low: np.ndarray
     high: np.ndarray
+    space: Space | None = None
 
     def scale(self, unit: np.ndarray) -> np.ndarray:
         """From the unit box to the user's."""
+        if self.space is not None:
+            # At 1 is the last level.
+            return self.space.at(np.minimum(unit, np.nextafter(1.0, 0.0)))
         return self.low + (self.high - self.low) * unit
+
+    def shown(self, points: list[np.ndarray]) -> Any:
+        """Points as the user sees them, (k, D), or a table."""
+        X = np.array(points).reshape(-1, len(self.low))
+        return X if self.space is None else self.space.decode(X)
+
+    def names(self, inputs: list[int]) -> list:
+        """Numbers of inputs, or their names in a space."""
+        return inputs if self.space is None else [self.space.names[k] for k in inputs]
 
 
 def least_noise(signal_variance: float, noise_variance: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -314,14 +315,15 @@ class Space(Summarized):
             found[np.ix_(rows, self.columns[variable.name])] = variable.at(rng.uniform(size=len(rows)))
         return np.where(self.can_be(found)[:, None], found, Z)
 
-    def snap(self, Z: np.ndarray) -> np.ndarray:
-        """Points (n, D) moved to the next levels, and into the ends."""
+    def snap(self, Z: np.ndarray, fixed: Mapping[int, float] = MappingProxyType({})) -> np.ndarray:
+        """Points (n, D) moved to the next levels, into the ends, and to the ``fixed`` values of some columns."""
         found = np.clip(Z, *self.limits)
         for variable in self.variables:
             if variable.levels is not None:
                 columns = self.columns[variable.name]
                 away = np.square(found[:, None, columns] - variable.levels).sum(2)
                 found[:, columns] = variable.levels[away.argmin(1)]
+        found[:, list(fixed)] = list(fixed.values())
         return found
 
     def spread(self, n: int, rng: np.random.Generator) -> np.ndarray:

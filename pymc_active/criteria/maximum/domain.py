@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ _NOWHERE = np.empty(0)
 class Domain(NamedTuple):
     """The domain of the maximum, in the user's units: a box, or the rows of a pool with their labels.
 
-    Where there is a ``space``, the rows are some of its points, near which maxima lie.
+    Where there is a ``space``, the rows are some of its points, near which maxima lie. Columns may be ``fixed``.
     """
 
     low: np.ndarray = _NOWHERE
@@ -27,6 +28,7 @@ class Domain(NamedTuple):
     pool: np.ndarray | None = None
     labels: np.ndarray | None = None
     space: Space | None = None
+    fixed: Mapping[int, float] = MappingProxyType({})
 
     @property
     def is_pool(self) -> bool:
