@@ -662,3 +662,19 @@ def test_what_cannot_be_checked_of_any_model_is_refused(of_any, monkeypatch):
     for source, keywords, message in cases:
         with pytest.raises(ValueError, match=message):
             pma.check(source, **keywords)
+
+
+def test_outcomes_of_a_likelihood_are_judged_by_their_own_densities():
+    """Of yes and no: the cross entropy of the probabilities that either fit predicts."""
+    rng = np.random.default_rng(3)
+    X, X_new = rng.uniform(-1, 1, (12, 2)), rng.uniform(-1, 1, (30, 2))
+    gpm = pma.ard_gp(X, X[:, 0] > 0.1, bounds=[(-1, 1)] * 2, likelihood="bernoulli")
+    fit, other = (pma.fit(gpm, n_particles=128, random_seed=seed, progressbar=False) for seed in (1, 2))
+    found = pma.check(fit, other, X_new=X_new)["predictions"]
+    q, p = (pma.predict(one, X_new).f_mean.to_numpy() for one in (fit, other))
+    np.testing.assert_allclose(found.f_mean[0], q, atol=1e-6)
+    np.testing.assert_allclose(found.true_f_mean, p, atol=1e-6)
+    for values, of in ((found.nll[0], q), (found.true_nll, p)):
+        direct = -(p * np.log(of) + (1 - p) * np.log(1 - of))
+        # Of 128 draws each.
+        np.testing.assert_allclose(values.mean(), direct.mean(), atol=0.03)

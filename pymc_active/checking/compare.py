@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 
 from pymc_active.criteria.base import Criterion, Scorer, relative_utility
 from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
@@ -25,6 +25,7 @@ from pymc_active.particles.choose import longer_run
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.full_space import FullSpace
 from pymc_active.predictions.ensembles import is_of_processes
+from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import Mixture, mixture
 from pymc_active.process.fitting import fit_process
 from pymc_active.process.members import Members
@@ -37,6 +38,8 @@ _USABLE, _FEWEST_EFFECTIVE = 1.05, 100
 # Outcomes at which densities are compared, for every point from as many components of the reference; outcomes at all
 # points together suffice for their mean. All three are guesses.
 _MOST, _FEWEST, _OUTCOMES = 400, 50, 20_000
+# Members that outcomes which are not normal are judged by (guess).
+_SOME = 256
 # Numbers in one array of densities (guess), and the sd of an expected outcome that is rounding, relative to the mean.
 _BLOCK, _ROUNDING = 4_000_000, 1e-8
 
@@ -58,7 +61,9 @@ class Predicted(NamedTuple):
 
 def predicted(ensemble: Ensemble, X: np.ndarray) -> Predicted:
     """What an ensemble predicts at points X (m, D)."""
-    return _of_particles(Members.of(ensemble), X) if is_of_processes(ensemble) else _of_gaussians(mixture(ensemble, X))
+    if is_of_processes(ensemble):
+        return _of_particles(Members.of(ensemble), X)
+    return _of_gaussians(mixture(ensemble, X)) if LatentOutcomes.of(ensemble) is None else _of_latent(ensemble, X)
 
 
 def _of_gaussians(p: Mixture) -> Predicted:
@@ -76,6 +81,27 @@ def _of_gaussians(p: Mixture) -> Predicted:
 
     moments = mixture_moments(p.means, p.variances, p.weights)
     return Predicted(*moments, draw, nll, lambda: {"f_mean": p.means, "y_variance": variances})
+
+
+def _of_latent(ensemble: Ensemble, X: np.ndarray) -> Predicted:
+    """Of a GP with a likelihood, where the function is the expected outcome."""
+    some = picked(ensemble, _SOME) if len(ensemble) > _SOME else ensemble
+    p, outcomes = mixture(some, X), LatentOutcomes.of(some)
+    assert outcomes is not None
+    mean, variance = outcomes.rate_moments(p)
+
+    def draw(n: int) -> np.ndarray:
+        rng = np.random.default_rng(0)
+        y = outcomes.draw(p, rng)
+        return y[rng.integers(len(y), size=(n, len(X))), systematic(p.weights, n)[:, None], np.arange(len(X))]
+
+    def nll(y: np.ndarray) -> np.ndarray:
+        logs = [outcomes.log_densities(row[None], p)[0] for row in y]
+        return -np.mean([logsumexp(log, axis=0, b=p.weights[:, None]) for log in logs], axis=0)
+
+    return Predicted(
+        mean, np.maximum(variance, np.finfo(float).tiny), draw, nll, lambda: {"f_mean": mixture(ensemble, X).means}
+    )
 
 
 def _of_particles(members: Members, X: np.ndarray) -> Predicted:
