@@ -13,7 +13,9 @@ The problems were chosen before any result was seen. Three parts:
 * *threshold*: an observer says yes with the probability Φ((x - t) / s), t uniform in [-0.5, 0.5] and s log-uniform in
   [0.1, 0.4]. Four levels of 41 in [-1, 1] start, 36 follow and may repeat. The error is that of the x where the
   predicted probability crosses one half: the middle one of several such, the closest to one half if there are none.
-  "bald" is ``criterion=partial(pma.active.bald, target="f")``.
+  "bald" is ``criterion=partial(pma.active.bald, target="f")``, "level" ``partial(pma.active.level, threshold=0.5)``.
+  "questplus" is QUEST+ of the package of this name, which is told that the form is Φ((x - t) / s), with 41 values of t
+  in [-0.5, 0.5] and 15 of s in [0.1, 0.4]; its estimate is the mean of t.
 * *step*: CPU seconds of a ``tell`` and the ``ask`` that follows with the default of ``"function"``, from n random
   points of the same two inputs with normal, Bernoulli and Poisson outcomes and a pool of 400: the median of three steps
   each of three runs, and the longest.
@@ -54,7 +56,7 @@ CURVES = {f"{kind}, {name}": (kind, name) for kind, names in PROBLEMS.items() fo
 DESIGNS = ("default", "uncertainty", "random")
 
 LEVELS, FIRST, OBSERVERS, ANSWERS = np.linspace(-1, 1, 41)[:, None], [0, 13, 27, 40], 10, (10, 20, 40)
-THRESHOLD, RULES = "threshold", ("default", "bald", "random")
+THRESHOLD, RULES = "threshold", ("default", "level", "bald", "questplus", "random")
 
 STEPS = {f"step, n = {n}": n for n in (10, 40, 100)}
 KINDS, RUNS, N_STEPS = ("normal", "bernoulli", "poisson"), 3, 3
@@ -118,6 +120,31 @@ def crossing(fit: Any) -> float:
     return float(np.median((x[found] + x[found + 1]) / 2) if len(found) else x[np.abs(p - 0.5).argmin()])
 
 
+def by_questplus(says_yes: Any, t: float, answers: tuple[int, ...]) -> tuple[list[float], list[float]]:
+    from questplus import QuestPlus
+
+    quest = QuestPlus(
+        stim_domain={"intensity": LEVELS[:, 0]},
+        param_domain={
+            "mean": np.linspace(-0.5, 0.5, 41), "sd": np.geomspace(0.1, 0.4, 15), "lower_asymptote": [0.0],
+            "lapse_rate": [0.0],
+        },
+        outcome_domain={"response": [1, 0]},
+        func="norm_cdf",
+        stim_scale="linear",
+        param_estimation_method="mean",
+    )  # fmt: skip
+    errors, seconds = [], []
+    for k in range(answers[-1]):
+        begin = time.process_time()
+        x = LEVELS[FIRST[k], 0] if k < len(FIRST) else quest.next_stim["intensity"]
+        quest.update(stim={"intensity": x}, outcome={"response": int(says_yes(np.array([[x]]))[0])})
+        seconds.append(time.process_time() - begin)
+        if k + 1 in answers:
+            errors.append(float(quest.param_estimate["mean"]) - t)
+    return errors, seconds
+
+
 def threshold(method: str, repeat: int, answers: tuple[int, ...] = ANSWERS) -> dict:
     rng = np.random.default_rng((4, repeat))
     t, s = rng.uniform(-0.5, 0.5), np.exp(rng.uniform(np.log(0.1), np.log(0.4)))
@@ -125,9 +152,16 @@ def threshold(method: str, repeat: int, answers: tuple[int, ...] = ANSWERS) -> d
     def says_yes(x):
         return (rng.uniform(size=len(x)) < ndtr((np.asarray(x)[:, 0] - t) / s)).astype(float)
 
+    if method == "questplus":
+        errors, seconds = by_questplus(says_yes, t, answers)
+        return {"errors": errors, "t": t, "s": float(s), "fit": [], "asks": [round(one, 3) for one in seconds]}
     X = LEVELS[FIRST]
     gpm = pma.ard_gp(X, says_yes(X), bounds=[(-1, 1)], likelihood="bernoulli")
-    settings: Any = {"criterion": partial(pma.active.bald, target="f")} if method == "bald" else {}
+    criteria: Any = {
+        "bald": partial(pma.active.bald, target="f"),
+        "level": partial(pma.active.level, threshold=0.5),
+    }
+    settings: Any = {"criterion": criteria[method]} if method in criteria else {}
     learner = pma.Learner(gpm, "function", pool=LEVELS, repeat=True, random_seed=repeat, **settings)
     errors, seconds, done = [], [], len(X)
     for stop in answers:
@@ -235,7 +269,9 @@ def steps(records) -> list[dict]:
 def picture(found):
     kinds = [kind for kind in PROBLEMS if any(r["row"].startswith(kind) for r in found["curves"])]
     figure, axes = panels(max(len(kinds), 1), 4, figsize=(12, 2.6 * max(len(kinds), 1)), squeeze=False)
-    colors = dict(zip(("default", "uncertainty", "random"), (BLUE, ORANGE, GREY), strict=True)) | {"bald": ORANGE}
+    colors = dict(zip(("default", "uncertainty", "random"), (BLUE, ORANGE, GREY), strict=True)) | {
+        "bald": ORANGE, "level": "#3a923a", "questplus": "#c44e52",
+    }  # fmt: skip
     for i, kind in enumerate(kinds):
         for j, name in enumerate(PROBLEMS[kind]):
             for line in found["curves"]:
@@ -316,6 +352,6 @@ if __name__ == "__main__":
     # Negative binomial outcomes, which are the slowest and most like others, at last.
     keys.sort(key=lambda key: key[0].startswith("negative"))
     small: dict = {("poisson, slope", m, 0): partial(curve, "poisson, slope", m, 0, (1, 2, 3, 4)) for m in DESIGNS}
-    small |= {(THRESHOLD, m, 0): partial(threshold, m, 0, (5, 6, 7)) for m in RULES}
+    small |= {(THRESHOLD, m, 0): partial(threshold, m, 0, (5, 6, 7)) for m in RULES if m != "questplus"}
     small |= {("step, n = 10", kind, 0): partial(step, 10, kind, 0, 1) for kind in KINDS}
     main(__doc__, keys, record, report, small)
