@@ -112,11 +112,6 @@ class Ensemble(Summarized):
         return self.method in GAUSSIAN_METHODS and self.n_models == 1
 
     @property
-    def has_gaussians(self) -> bool:
-        """Whether there is a Gaussian around each member, at least of one model."""
-        return any(part.local for part in self.parts)
-
-    @property
     def weights(self) -> np.ndarray:
         """Weights of the members (S,), which sum to one."""
         return np.concatenate([part.share * part.within for part in self.parts])
