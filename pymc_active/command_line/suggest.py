@@ -170,7 +170,7 @@ def _begin(
     given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
     where: dict[str, Any] = {} if space is None else {"space": space}
     if not given.bounds:
-        where["pool"] = pool
+        where["pool"] = pool if space is None else space.decode(pool.to_numpy()).set_index(pool.index)
     elif space is None:
         where["bounds"] = dict(zip(given.inputs, given.box, strict=True))
     worked, is_early = y.notna().to_numpy(), y.nunique() < 2
@@ -180,18 +180,20 @@ def _begin(
     learner = Learner(models, given.learn, **where, **how)
     for rows in (worked & is_early, ~worked):
         if rows.any():
-            learner.tell(X[rows], y[rows].to_numpy(), y_sd=_errors(y_sd[rows]), failed=y[rows].isna().to_numpy())
+            errors = y_sd[rows] if y_sd.any() else None
+            learner.tell(X[rows], y[rows].to_numpy(), y_sd=errors, failed=y[rows].isna().to_numpy())
     # What is open stays open, except for what was measured meanwhile and former candidates.
-    for label, x in () if before is None else before.pending.iterrows():
-        has_id = given.id is not None and label in pool.index
-        if not (label in X.index if has_id else x.tolist() in X.to_numpy().tolist()):
+    pending = DataFrame() if before is None else before.pending
+    for k, label in enumerate(pending.index):
+        has_id, x = given.id is not None and label in pool.index, pending.iloc[[k]]
+        if not (label in X.index if has_id else _numbers(x, space)[0] in X.to_numpy().tolist()):
             with suppress(ValueError):
-                learner.expect(pool.loc[[label]] if has_id else x.to_frame().T)
+                learner.expect(pool.loc[[label]] if has_id else x)
     return learner
 
 
-def _errors(y_sd: np.ndarray) -> np.ndarray | None:
-    return y_sd if y_sd.any() else None
+def _numbers(X: DataFrame, space: pma.Space | None) -> list[list[float]]:
+    return (X.to_numpy() if space is None else space.encode(X)).tolist()
 
 
 def _models(
@@ -203,7 +205,7 @@ def _models(
         data = X, Series(y, X.index, name=given.target)
         where = {"bounds": given.box} if space is None else {"space": space}
         how: dict[str, Any] = where | {"priors": None if given.noise is None else {"noise": given.noise}}
-        how["y_sd"] = None if y_sd is None else _errors(y_sd)
+        how["y_sd"] = y_sd if y_sd is not None and y_sd.any() else None
         how["likelihood"] = _LIKELIHOODS[given.outcome]
         if name == "ard":
             made[name] = pma.ard_gp(*data, **how)
@@ -237,25 +239,22 @@ def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd:
         raise ValueError(f"{what}. Undo this, or begin again from the tables with --rebuild")
     if new:
         failed = y.iloc[new].isna().to_numpy()
-        learner.tell(X.iloc[new], y.iloc[new].to_numpy(), y_sd=_errors(y_sd[new]), failed=failed)
+        learner.tell(X.iloc[new], y.iloc[new].to_numpy(), y_sd=y_sd[new] if y_sd.any() else None, failed=failed)
     return y.iloc[[*order, *new]]
 
 
 def _rows(given: Namespace, learner: Learner, candidates: Table | None, measured: Index) -> DataFrame:
     """The cells of all open suggestions, by label."""
     if candidates is None:
-        return learner.pending.map(lambda x: x if isinstance(x, str) else _written(x, given.decimal))
+        written = lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal)  # noqa: E731
+        return learner.pending.map(lambda x: x if isinstance(x, str) else written(x))
     labels: list = []
     # Of equal rows, which are one to the learner, those whose id was not measured.
     left = DataFrame(learner.domain.pool, learner.domain.labels)
     left = left[~left.index.isin(measured)] if given.id else left
-    for x in learner.pending.to_numpy():
+    for x in _numbers(learner.pending, learner.space):
         labels.append(next(one for one in left.index[(left == x).all(axis=1)] if one not in labels))
     return candidates.cells.set_axis(candidates.cells[given.id] if given.id else candidates.cells.index).loc[labels]
-
-
-def _written(x: float, decimal: str) -> str:
-    return repr(float(x)).removesuffix(".0").replace(".", decimal)
 
 
 def _show(given: Namespace, learner: Learner, rows: DataFrame) -> None:

@@ -69,6 +69,8 @@ def upper_confidence_bound(
 ) -> xr.DataArray:
     """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize``, sqrt(beta) sds minus the mean.
 
+    Of mapped outcomes (``likelihood="warped"``, ``"lognormal"``) these are of the map.
+
     Parameters
     ----------
     fit, X_pool, model, method, draws, random_seed
@@ -196,23 +198,12 @@ class UpperConfidenceBound(MatchedCriterion):
 
     @override
     def value(self, p):
-        if self.outcomes is None:
+        if self.outcomes is None or self.is_mapped:
+            # Of mapped outcomes the mean is out of all proportion where little is known.
             return super().value(p)
-        return self._of_rates(self.outcomes.rates(p), p.weights)[0]
-
-    def _of_rates(self, rates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The bound (m,), and its derivatives in rates (Q, S, m)."""
-        mean = weights @ rates.mean(0)
-        away = rates - mean
-        sd = np.sqrt(weights @ np.square(away).mean(0))
-        slope = self.sign + self.width * away / np.maximum(sd, np.finfo(float).tiny)
-        return self.sign * mean + self.width * sd, weights[:, None] * slope / len(rates)
-
-    @override
-    def partials(self, p):
-        if self.outcomes is None:
-            return super().partials(p)
-        return self.outcomes.rate_partials(p, self._of_rates(self.outcomes.rates(p), p.weights)[1])
+        rates = self.outcomes.rates(p)
+        mean = p.weights @ rates.mean(0)
+        return self.sign * mean + self.width * np.sqrt(p.weights @ np.square(rates - mean).mean(0))
 
     @override
     def of_moments(self, mean, variance):

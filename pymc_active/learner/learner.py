@@ -375,11 +375,11 @@ class Learner(Summarized):
     ) -> Any:
         """The next ``n`` points to measure, an ndarray or DataFrame (n, D).
 
-        ``fixed``, a dict by input (name, or number of the column), has values of inputs that are given for this
-        question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is maximised over
-        the others, of a pool only rows with these values are candidates. ``same``, an input or a list of them, are
-        those that all ``n`` points share, such as the temperature of a plate: their values are those of the point that
-        is chosen first.
+        ``fixed``, a dict by input (its name, or if there are none its column's number), has values of inputs that are
+        given for this question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is
+        maximised over the others, of a pool only rows with these values are candidates. ``same``, an input or a list of
+        them, are those that all ``n`` points share, such as the temperature of a plate: their values are those of the
+        point that is chosen first.
 
         Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
         ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.
@@ -666,8 +666,9 @@ class Learner(Summarized):
         the most probable model is wrong with a probability below ``delta`` or no candidate tells more than ``epsilon``
         nats. For the other goals: whether the best candidate's criterion is at most ``epsilon``, the price of a
         measurement in the criterion's units (for ``learn="function"`` of a GP, by how much it lowers the variance of
-        predictions, in units of y²; of a ``pm.Model``, nats); there ``delta`` means nothing. Before there is a model,
-        and while all y are equal, the answer is False. All answers trust the model, which knows nothing of a peak
+        predictions, in units of y²; with a ``likelihood``, and of a ``pm.Model``, nats); there ``delta`` means nothing.
+        Before there is a model, and while all y are equal, the answer is False. All answers trust the model, which
+        knows nothing of a peak
         narrower than what it has seen.
 
         References

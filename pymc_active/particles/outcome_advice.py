@@ -71,10 +71,10 @@ def outcome_advice(fit: Fit) -> str | None:
     name, gain = best_map(fit)
     if gain <= _LARGE_GAIN:
         return None
-    row, what = _far_from_others(y), "their logarithms" if name == "lognormal" else "a power of them"
+    row, what = _far_from_others(y), "logarithms are" if name == "lognormal" else "power is"
     slip = "is far from all other values. If it is a slip, correct it; if it stands for a failed experiment, tell NaN. "
     return (
         ("outputs" if row is None else f"y[{row}] = {y[row]:.6g} {slip}If neither, outputs")
-        + f" of which {what} is normal are {gain:.0f} nats more probable, so intervals of a model of y itself are too "
+        + f" whose {what} normal are {gain:.0f} nats more probable, so intervals of a model of y itself are too "
         f"wide in places and too narrow in others. Give the builder, or Learner(None, ...), likelihood={name!r}"
     )

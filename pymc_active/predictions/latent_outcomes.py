@@ -75,12 +75,6 @@ class LatentOutcomes:
         """Expected outcomes where the functions of the members are f, (Q, S, m)."""
         return np.concatenate([likelihood.rate(f[:, rows], phi) for likelihood, phi, rows in self.parts], axis=1)
 
-    def rate_partials(self, p: Mixture, in_rates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives in :meth:`rates` (Q, S, m), of maps, as derivatives in means and variances, (S, m) each."""
-        sd = np.sqrt(p.variances)
-        slopes = in_rates * np.exp(self.log_units(p.means + sd * _NODES[:, None, None]))
-        return slopes.sum(0), 0.5 * np.einsum("q,qsm->sm", _NODES, slopes) / sd
-
     def log_units(self, f: np.ndarray) -> np.ndarray:
         """Logs of the slopes of outcomes in f where the functions are f, (Q, S, m), by maps of each member."""
         found = []

@@ -83,9 +83,10 @@ def predict(
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
         whose negative mean is the NLL. With a ``likelihood``, and of a ``pm.Model``, ``f`` is the expected outcome,
-        such as the probability of success or the expected count (of one trial, or an exposure of one), or where a map
-        of outcomes is normal the outcome without noise; there is also ``y_mean``, for a ``pm.Model`` by draws where
-        PyMC has no formula.
+        such as the probability of success or the expected count (of one trial, or an exposure of one). Where a map of
+        outcomes is normal, it is the outcome without noise, and moments are over 40 equally probable values of each
+        draw: they leave out the ends, since a mean may be infinite. There is also ``y_mean``, for a ``pm.Model`` by
+        draws where PyMC has no formula.
 
     Raises
     ------
@@ -210,11 +211,19 @@ def predict_from_logarithms(
 def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
     """The fit given that points X (k, D) come out as predicted."""
     with one_blas_thread():
-        y = posterior_mean(fit, X)
+        y = _usual(fit, X)
         if fit.gpm.likelihood is not None and not fit.gpm.likelihood.is_real:
             y = np.round(y)
         # A fit may use some of the data only.
         return fit.given(*fit.data.joined(X, y))
+
+
+def _usual(fit: Fit | ModelAverage, X: np.ndarray) -> np.ndarray:
+    """The mean (m,), or where outcomes are mapped the median: their mean may be out of all proportion."""
+    ensemble = as_ensemble(fit)
+    if (outcomes := LatentOutcomes.of(ensemble)) is None or not outcomes.is_mapped:
+        return posterior_mean(fit, X)
+    return outcomes.quantiles(np.array([0.5]), mixture(ensemble, X))[0][0]
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:

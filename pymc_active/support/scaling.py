@@ -56,7 +56,10 @@ def spread(values: np.ndarray) -> np.ndarray:
 def scale_about_median(y: np.ndarray) -> tuple[float, float]:
     """The median of y (n,) and a width that far outputs hardly change, positive."""
     level = float(np.median(y))
-    return level, float(1.4826 * np.median(np.abs(y - level))) or float(spread(y)) or abs(level) or 1.0
+    away = np.abs(y - level)
+    # Where most are equal, as below a limit of detection, the others tell, over decades if need be.
+    others = float(np.exp(np.log(away[away > 0]).mean())) if away.any() else 0.0
+    return level, float(1.4826 * np.median(away)) or others or abs(level) or 1.0
 
 
 def renewed_scale(y: np.ndarray) -> Affine:
