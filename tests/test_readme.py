@@ -70,12 +70,19 @@ def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_pat
 
 
 def test_the_page_about_spaces_runs():
-    [block] = re.findall(r"```python\n(.*?)```", (README.parent / "docs" / "spaces.md").read_text(), re.DOTALL)
+    page = (README.parent / "docs" / "spaces.md").read_text()
+    block, in_contexts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     descriptors = pd.DataFrame({"pKa": [3.2, 5.1, 9.4], "mass": [101.0, 80.0, 250.0]}, index=["a", "b", "c"])
     names = {"pma": pma, "descriptors": descriptors, "yields": [1.0, 2.0, 1.5, 0.3]}
     exec(block, names)
     assert np.allclose(names["x"][["salt", "sugar", "starch"]].sum(axis=1), 1)
     assert len(names["learner"].y) == 4
+    space = pma.Space({"dose": (0, 1), "humidity": (20, 80), "batch": ["B11", "B12"]})
+    logbook = space.sample(6, random_seed=1)
+    names = {"learner": pma.Learner(None, "maximum", space=space, random_seed=0), "yields": [1.0, 2.0]}
+    names |= {"logbook": logbook, "logbook_yields": np.linspace(0.5, 1.5, 6)}
+    exec(in_contexts, names)
+    assert len(names["learner"].y) == 8
 
 
 @pytest.mark.nightly
