@@ -159,7 +159,7 @@ class MomentScorer(Scorer):
         if self.criterion.outcomes is not None:
             # No formula lets few draws do.
             self.n_full, self.share = _FULL, 0.0
-        self.units, self.diagnostics = criterion.units, {}
+        self.units, self.diagnostics = self.criterion.units, {}
 
     @override
     def score(self, X):

@@ -193,6 +193,12 @@ class UpperConfidenceBound(MatchedCriterion):
         self.width, self.sign = float(np.sqrt(beta)), -1.0 if minimize else 1.0
 
     @override
+    def bind(self, ensemble):
+        bound = super().bind(ensemble)
+        bound.units = "units of mapped y" if bound.is_mapped else self.units
+        return bound
+
+    @override
     def of_outcomes(self, ensemble, pending):
         return of_bound(ensemble, self.sign, self.width)
 
