@@ -40,7 +40,7 @@ _POINTS, _DIFFERENT = 100, 3.0
 
 
 def advise(fit: Fit) -> list[str]:
-    """Sentences that say what the data of a fit call for: slips, other units, an output map, another period.
+    """Sentences that say what the data of a fit call for: slips, other units, another likelihood or period.
 
     Besides what :func:`fit` says in warnings, this fits again without the measurement that is farthest from what all
     others predict, scans for periods besides a known one, and compares predictions by periods that the data cannot tell
@@ -79,7 +79,9 @@ def advise(fit: Fit) -> list[str]:
     if fit.gpm.likelihood is not None:
         return advise_on(fit.gpm)
     # A slip would call for a map, too.
-    texts = [_outlier(fit) or outcome_advice(fit), _contradicted_period(fit), _alias(fit)]
+    texts = [_outlier(fit) or outcome_advice(fit)]
+    if isinstance(fit.posterior, KernelPosterior):
+        texts += [_contradicted_period(fit, fit.posterior), _alias(fit, fit.posterior)]
     return [*advise_on(fit.gpm), *filter(None, texts)]
 
 
@@ -90,10 +92,8 @@ def _outlier(fit: Fit) -> str | None:
     variance must be below that of the noise, and they must be twice as many as there are parameters.
     """
     posterior, n = fit.posterior, len(fit.y)
-    if n <= _ENOUGH * len(fit.center):
-        return None
     row = int(np.argmax(away := _away(posterior, fit.y, fit.center)))
-    if away[row] < max(_FAR, _BEYOND_CHANCE + np.sqrt(2 * np.log(n))):
+    if n <= _ENOUGH * len(fit.center) or away[row] < max(_FAR, _BEYOND_CHANCE + np.sqrt(2 * np.log(n))):
         return None
     distances = np.square((fit.X - fit.X[row]) / np.maximum(np.ptp(fit.X, axis=0), np.finfo(float).tiny)).sum(1)
     distances[row] = np.inf
@@ -123,14 +123,11 @@ def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
     return np.abs(y - mean) / sd
 
 
-def _contradicted_period(fit: Fit) -> str | None:
+def _contradicted_period(fit: Fit, posterior: KernelPosterior) -> str | None:
     """A period that was told and that the data contradict.
 
     Which one they have instead is not said: of the best one, all else the same, they may have a part or a multiple.
     """
-    posterior = fit.posterior
-    if not isinstance(posterior, KernelPosterior):
-        return None
     for leaf in hidden_leaves(posterior):
         prior, now = posterior.prior, float(fit.center[leaf.hidden])
         told, sd = float(prior.mean[leaf.hidden]), float(prior.sd[leaf.hidden])
@@ -177,10 +174,9 @@ def _likelihoods(posterior: KernelPosterior, theta: np.ndarray, leaf: Node, grid
     return scan(posterior, theta, leaf, grid) - posterior.prior_value_and_gradient(theta)[0] - of_period
 
 
-def _alias(fit: Fit) -> str | None:
+def _alias(fit: Fit, posterior: KernelPosterior) -> str | None:
     """Predictions between the points that would be others by a longer period that fits the data as well."""
-    posterior = fit.posterior
-    if not isinstance(posterior, KernelPosterior) or (longer := longest_aliases(posterior, fit.center)) is None:
+    if (longer := longest_aliases(posterior, fit.center)) is None:
         return None
     X = fit.X[np.lexsort(fit.X.T[::-1])]
     X = (0.5 * (X[1:] + X[:-1]))[:: len(X) // _POINTS + 1]

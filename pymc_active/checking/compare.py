@@ -175,7 +175,6 @@ def make_reference(
         raise ValueError("the reference is a fit to other data: fit both to the same")
     draws, doubts = reference.reference_draws(seed), tuple(reference.diagnostics["warnings"])
     if kind == "run" and gpm.shapes and len(draws) <= len(fit.ensemble):
-        # As where no more particles are affordable.
         doubts += (f"it has no more draws than the fit, {len(fit.ensemble):,}, so both may miss the same",)
     if kind == "fit" and gpm.shapes and np.array_equal(reference.ensemble.thetas, fit.ensemble.thetas):
         doubts += ("it has the draws of the fit itself: fit again with another random_seed and more particles",)
@@ -219,9 +218,8 @@ def _doubts_of_chains(trace: xr.DataTree, of_each: Mapping[str, np.ndarray]) -> 
 def picked(ensemble: Ensemble, n: int) -> Ensemble:
     """At most n equally weighted draws that stand for all draws of an ensemble."""
     [part] = ensemble.parts
-    rows = systematic(part.within, min(n, len(part.z)))
-    thinned = part._replace(z=part.z[rows], within=np.full(len(rows), 1 / len(rows)), share=1.0, owner=0)
-    return Ensemble((thinned,), ensemble.X, ensemble.y, "draws", ensemble.gpm, ensemble.center, y_sd=ensemble.y_sd)
+    z = part.z[systematic(part.within, min(n, len(part.z)))]
+    return ensemble_of_draws(ensemble.gpm, ensemble.data, part.space, z, "draws", center=ensemble.center)
 
 
 def compare(
@@ -231,12 +229,16 @@ def compare(
     p, evidences = reference.predicted, (fit.evidence, reference.evidence)
     n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, min(_MOST, len(reference.ensemble))))
     y = p.draw(n_outcomes) if observed is None else observed[None]
+    outside = np.zeros(len(X), bool)
+    if observed is not None:
+        low, high = np.quantile(p.draw(_MOST), (0.005, 0.995), axis=0)
+        outside = (observed < low) | (observed > high)
     rows = []
     for ensemble in fit.approximations.values():
         q = predicted(ensemble, X)
         rows.append((symmetrized_kl(p.mean, p.variance, q.mean, q.variance), q.nll(y), q.mean, q.variance))
     own = zip(("skl", "nll", "f_mean", "f_variance"), map(np.stack, zip(*rows, strict=True)), strict=True)
-    truth = {"true_nll": p.nll(y), "true_f_mean": p.mean, "true_f_variance": p.variance}
+    truth = {"true_nll": p.nll(y), "true_f_mean": p.mean, "true_f_variance": p.variance, "is_outside": outside}
     predictions = xr.Dataset(
         {
             **{name: (("approximation", "point"), values) for name, values in own},

@@ -57,7 +57,8 @@ def check(
         Points to compare at. Default: the pool, else the inputs of the data, the only ones for a ``pm.Model`` without
         outcomes at new rows.
     y_new : array_like, shape (m,), optional
-        Observations at ``X_new``. Without them negative log densities are expectations under the reference.
+        Observations at ``X_new``, whose negative log densities take the place of expectations under the reference. The
+        verdict speaks against the model if more than a tenth of them lie outside the 99 % intervals of the reference.
     pool : array_like, shape (m', D), optional
         Candidates for the decisions.
     criteria : sequence of str or callable, optional
@@ -88,7 +89,8 @@ def check(
           ``point`` ``true_nll``, the same of the reference; the difference of their means is what the approximation
           loses. ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p and q the Gaussians that have the moments of
           the reference and of the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before them those of the
-          reference. Of a ``pm.Model`` the function is the expected outcome, NaN where there is none, as of categories.
+          reference; with ``y_new`` also ``is_outside``. Of a ``pm.Model`` the function is the expected outcome, NaN
+          where there is none, as of categories.
         * ``evidence``: over ``estimator`` (fit, reference), ``log_evidence`` and ``standard_error``, nats; NaN where it
           is unknown, as for a trace, NUTS, and the error of Laplace's evidence.
         * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and ``true_utility``
@@ -125,10 +127,8 @@ def check(
             criteria = _OF_ANY_MODEL[: 3 if gpm.has_mean else 2]
         elif criteria is None:
             criteria = _DEFAULTS[: 3 if np.ptp(fit.y) > 0 else 2]
-        # A criterion that the model cannot have must not cost a longer run.
         named = read_criteria(criteria, fit, candidates, minimize=minimize, random_seed=random_seed)
     points = pool if X_new is None else X_new
-    # At the rows of the data outcomes have a distribution even where they have none at others.
     X, labels = (fit.X, point_labels(fit.X)) if points is None else _read_rows(points, "X_new", fit)
     if not len(X):
         raise ValueError("the fit has no data, so there is nothing to compare at: pass X_new=")
