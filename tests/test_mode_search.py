@@ -19,7 +19,7 @@ from pymc_active.laplace.curvature import FLOOR
 from pymc_active.laplace.like_terms import exchanges, log_multiplicity, log_separation, same_place
 from pymc_active.laplace.modes import composite_kernels
 from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, longest_aliases, scan
-from pymc_active.laplace.modes.search import Found, Searcher, SearchTask, Work, distinct
+from pymc_active.laplace.modes.search import Found, Searcher, SearchTask, distinct
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.support.threads import one_blas_thread
@@ -505,7 +505,7 @@ def test_a_search_at_a_short_alias_finds_the_long_one():
     theta, k = at_period(12 / 11)
     posterior, rng = SEASON.posterior(), np.random.default_rng(0)
     task = SearchTask(posterior, None, [theta], 0, 0, 0)
-    found = composite_kernels.structured_search(Searcher(posterior), rng, task, Work())
+    found = composite_kernels.structured_search(Searcher(posterior), rng, task, lambda: None)
     assert np.exp(found.modes[0].z[k]) * 39 == pytest.approx(12, abs=0.5)
 
 

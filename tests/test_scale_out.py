@@ -120,7 +120,7 @@ def assert_same_course(one, other):
 # Executors.
 
 
-def test_restarts_elsewhere_change_no_bit(executor, ard_fit):
+def test_a_search_elsewhere_changes_no_bit(executor, ard_fit):
     assert_same_fit(fit(ard(), executor=executor), ard_fit)
 
 
@@ -184,8 +184,8 @@ def killed_process(at):
 BROKEN = "the Killing is broken: a worker was killed .* done in this process, slower and with the same result"
 
 
-def test_restarts_of_a_killed_process_are_made_here(ard_fit):
-    with killed_process(at=9) as executor:
+def test_a_search_of_a_killed_process_is_made_here(ard_fit):
+    with killed_process(at=1) as executor:
         with pytest.warns(UserWarning, match=BROKEN) as record:
             assert_same_fit(fit(ard(), executor=executor), ard_fit)
         assert len(record) == 1

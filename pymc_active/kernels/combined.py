@@ -26,7 +26,7 @@ class Add(Node):
         parts = [part.diagonal(theta, X) for part in self.parts]
         return sum(value for value, _ in parts), [t for _, tangents in parts for t in tangents]
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _Added([part.batch(thetas, pairs) for part in self.parts])
 
     def lines(self, theta, a, b):
@@ -72,7 +72,7 @@ class Multiply(Node):
         b, db = self.right.diagonal(theta, X)
         return a * b, [(i, t * b) for i, t in da] + [(i, a * t) for i, t in db]
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _Multiplied(self.left.batch(thetas, pairs), self.right.batch(thetas, pairs))
 
     def lines(self, theta, a, b):

@@ -13,6 +13,8 @@ from pymc_active.kernels.stationary import Stationary
 class Constant(Node):
     """outputscale² everywhere."""
 
+    is_even = True
+
     def __init__(self, log_outputscale: int):
         self.log_outputscale, self.columns = log_outputscale, np.arange(0)
         self.roles = {"log_outputscale": log_outputscale}
@@ -23,7 +25,7 @@ class Constant(Node):
 
     diagonal = Stationary.diagonal
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _ConstantBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):
@@ -56,7 +58,7 @@ class _ConstantAt:
 class _ConstantBatch:
     def __init__(self, node: Constant, thetas: np.ndarray, pairs: Pairs):
         self.index, self.P = node.log_outputscale, thetas.shape[1]
-        self.K = np.repeat(variances(thetas, self.index), len(pairs.rows), axis=1)
+        self.K = np.repeat(variances(thetas, self.index), len(pairs), axis=1)
 
     def pullback(self, W):
         gradient = np.zeros((len(W), self.P))
@@ -97,7 +99,7 @@ class Linear(Node):
             tangents += [(int(i), -2 * variance * A[:, d]) for d, i in enumerate(self.location)]
         return value, tangents
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _LinearBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

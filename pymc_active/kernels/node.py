@@ -29,6 +29,9 @@ from pymc_active.kernels.polynomials import Polynomial
 from pymc_active.kernels.spectra import Term
 
 Tangents = list[tuple[int, np.ndarray]]
+# Inputs up to which equal differences are looked for, how far these are apart, as a part of the largest one, and how
+# many there are, as a part of all pairs, if looking pays (guesses).
+_FEW_INPUTS, _ROUNDING, _SHARE = 3, 1e-12, 0.3
 
 
 class Node:
@@ -47,6 +50,11 @@ class Node:
     inert: float
 
     @property
+    def is_even(self) -> bool:
+        """Whether it depends on the absolute differences of inputs alone."""
+        return bool(self.parts) and all(part.is_even for part in self.parts)
+
+    @property
     def leaves(self) -> list[Node]:
         """The base kernels, from left to right."""
         return [leaf for part in self.parts for leaf in part.leaves] if self.parts else [self]
@@ -60,7 +68,13 @@ class Node:
         raise NotImplementedError
 
     def batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
-        """Evaluate among the data at every row of ``thetas`` (S, P)."""
+        """Evaluate among the data at every row of ``thetas`` (S, P); once at equal differences, if that is enough."""
+        if self.is_even and pairs.distinct is not None:
+            return _Repeated(self._batch(thetas, pairs.distinct), pairs.distinct)
+        return self._batch(thetas, pairs)
+
+    def _batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
+        """As :meth:`batch`, at every pair."""
         raise NotImplementedError
 
     def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
@@ -86,27 +100,77 @@ class Node:
 
 
 class Pairs:
-    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included."""
+    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included.
+
+    Points on a grid have few ``distinct`` differences; then pairs with the same one stand together.
+    """
 
     def __init__(self, X: np.ndarray):
         self.X = X
         self.rows, self.columns = np.tril_indices(len(X))
-        self._differences: dict[bytes, np.ndarray] = {}
+        self.distinct = None if X.shape[1] > _FEW_INPUTS else self._find_distinct()
+        self._kept: dict[bytes, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where the pairs stand in a flat (n, n) matrix."""
+        return self.rows * len(self.X) + self.columns
+
+    def _find_distinct(self) -> Distinct | None:
+        apart = np.abs(self.X.T[:, self.rows] - self.X.T[:, self.columns])
+        # Inputs in equal steps have equal differences but for rounding errors.
+        key = np.round(apart / np.maximum(_ROUNDING * apart.max(1, keepdims=True), np.finfo(float).tiny))
+        _, first, group, counts = np.unique(key, axis=1, return_index=True, return_inverse=True, return_counts=True)
+        if len(first) > _SHARE * len(group):
+            return None
+        order = np.argsort(group, kind="stable")
+        self.rows, self.columns = self.rows[order], self.columns[order]
+        return Distinct(apart[:, first], counts)
 
     def differences(self, columns: np.ndarray) -> np.ndarray:
         """x_i - x_j for these input columns, (C, q)."""
         key = columns.tobytes()
-        if key not in self._differences:
+        if key not in self._kept:
             some = self.X[:, columns].T
-            self._differences[key] = some[:, self.rows] - some[:, self.columns]
-        return self._differences[key]
+            self._kept[key] = some[:, self.rows] - some[:, self.columns]
+        return self._kept[key]
 
     def squared_differences(self, columns: np.ndarray) -> np.ndarray:
         """(x_i - x_j)² for these input columns, (C, q)."""
         key = b"squared" + columns.tobytes()
-        if key not in self._differences:
-            self._differences[key] = np.square(self.differences(columns))
-        return self._differences[key]
+        if key not in self._kept:
+            self._kept[key] = np.square(self.differences(columns))
+        return self._kept[key]
+
+
+class Distinct(Pairs):
+    """Pairs that stand for all those ``counts`` (u,) with the same absolute differences ``apart`` (D, u)."""
+
+    distinct = None
+
+    def __init__(self, apart: np.ndarray, counts: np.ndarray):
+        self.apart, self._kept = apart, {}
+        self.starts, self.which = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def differences(self, columns):
+        return self.apart[columns]
+
+
+class _Repeated:
+    """A kernel at distinct differences, for all pairs."""
+
+    def __init__(self, inner: Batch, distinct: Distinct):
+        self.inner, self.starts = inner, distinct.starts
+        self.K = np.take(inner.K, distinct.which, axis=1)
+
+    def pullback(self, W):
+        return self.inner.pullback(np.add.reduceat(W, self.starts, axis=1))
 
 
 class Batch(Protocol):

@@ -60,6 +60,8 @@ def lattice_step(x: np.ndarray) -> float:
 class Periodic(Node):
     """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
 
+    is_even = True
+
     def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
         self.log_lengthscale, self.log_period = log_lengthscale, log_period
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
@@ -72,7 +74,7 @@ class Periodic(Node):
 
     diagonal = Stationary.diagonal
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _PeriodicBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):
@@ -256,7 +258,7 @@ class ZeroMeanPeriodic(Periodic):
     def at(self, theta, X, Z=None):
         return _ZeroMeanPeriodicAt(self, theta, X, Z)
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _ZeroMeanPeriodicBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

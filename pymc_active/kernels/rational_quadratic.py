@@ -23,7 +23,7 @@ class RationalQuadratic(Stationary):
     def at(self, theta, X, Z=None):
         return _RationalQuadraticAt(self, theta, X, Z)
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _RationalQuadraticBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

@@ -20,6 +20,8 @@ class Stationary(Node):
     ``groups`` pairs the position of each log lengthscale with the input columns it scales; ARD has a group per input.
     """
 
+    is_even = True
+
     def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
         self.profile = PROFILES[profile]
         self.groups = [(index, np.asarray(columns)) for index, columns in groups]
@@ -38,7 +40,7 @@ class Stationary(Node):
         value = np.full(len(X), np.exp(2 * theta[self.log_outputscale]))
         return value, [(self.log_outputscale, 2 * value)]
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return StationaryBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

@@ -41,7 +41,7 @@ class Step(Node):
         tangents = [(index, 2 * variance * s * d) for index, d in zip(self._free, derivatives, strict=True)]
         return value, [(self.log_outputscale, 2 * value), *tangents]
 
-    def batch(self, thetas, pairs):
+    def _batch(self, thetas, pairs):
         return _StepBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

@@ -14,12 +14,13 @@ from pymc_active.laplace.modes.search import SearchTask
 from pymc_active.laplace.modes.task import search_and_expand
 from pymc_active.laplace.modes.warm_starts import starts_from_parent
 from pymc_active.models.gpmodel import GPModel, check_model
-from pymc_active.posterior.array import KernelPosterior
+from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
 from pymc_active.support.arguments import check_executor, check_flags
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
+from pymc_active.support.workers import Call
 
 type Start = dict[str, Any] | LaplaceFit | Sequence[dict[str, Any] | LaplaceFit] | None
 
@@ -69,7 +70,7 @@ def fit_laplace(
     random_seed : int or Generator, optional
         The same seed gives the same fit, bit for bit.
     executor : concurrent.futures.Executor, optional
-        Runs the restarts of models with an array route in processes, threads or a cluster (dask's
+        Runs the search for the modes of a model with an array route in another process, a thread or a cluster (dask's
         ``Client.get_executor()``); results do not depend on it. The work of a killed process is repeated here.
     compile_kwargs : dict, optional
         For ``pytensor.function``, e.g. ``{"mode": "NUMBA"}``: use the PyTensor graphs, compiled this way. By default
@@ -121,7 +122,10 @@ def fit_laplace(
             starts += read_starts(gpm, start, rng)
             task = SearchTask(posterior, embedding, starts, n_restarts, population, rng)
             with progress("Searching modes", task.n_steps, progressbar) as advance:
-                found = search_and_expand(task, executor=executor, advance=advance)
+                if executor is None or not isinstance(posterior, ArrayPosterior):
+                    found = search_and_expand(task, advance)
+                else:
+                    found = Call(executor, search_and_expand, task).result()
             fit = LaplaceFit(gpm, gpm.data, found.expansions, found.search, found.converged)
     if fit.diagnostics["warnings"]:
         warn_user("the Laplace fit is doubtful: " + "; ".join(fit.diagnostics["warnings"]), DoubtfulFitWarning)

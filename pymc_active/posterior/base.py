@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MANY = 200
 # Numbers of one array over several particles, at most: what fits into a cache. With more points than the second number
 # one particle at a time is as fast, and no differences of pairs of points are kept.
-_STACKED, _BATCHED = 60_000, 100
+STACKED, _BATCHED = 60_000, 100
 
 
 class NoFiniteStartError(ActiveError, ValueError):
@@ -247,9 +247,14 @@ class Posterior(ABC):
 
         ``start`` are the ``sites`` of places nearby, if there are any.
         """
-        if len(self.y) <= _BATCHED or self.is_fused:
+        if self.is_batched:
             return self._in_blocks(thetas, extra_noise, gradient=True)
         return self._one_by_one(thetas, extra_noise)
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether particles are evaluated together."""
+        return len(self.y) <= _BATCHED or self.is_fused
 
     def _one_by_one(self, thetas: np.ndarray, extra_noise: float) -> Likelihoods:
         S, P = thetas.shape
@@ -269,7 +274,7 @@ class Posterior(ABC):
     def _in_blocks(
         self, thetas: np.ndarray, extra_noise: float, gradient: bool, start: np.ndarray | None = None
     ) -> Likelihoods:
-        step = len(thetas) if gradient and self.is_fused else max(1, _STACKED // len(self.y) ** 2)
+        step = len(thetas) if gradient and self.is_fused else max(1, STACKED // len(self.y) ** 2)
 
         def block(first: int) -> Likelihoods:
             rows = slice(first, first + step)

@@ -307,7 +307,7 @@ class LatentArrayPosterior(LatentPosterior, ArrayPosterior):
     def _covariances(self, full):
         n = len(self.y)
         K, pullback = self._batch(full)
-        G, where = np.zeros((len(full), n, n)), self._pairs.rows * n + self._pairs.columns
+        G, where = np.zeros((len(full), n, n)), self.pairs.places
         G.reshape(len(full), n * n)[:, where] = K
 
         def slopes(W: np.ndarray, alpha: np.ndarray) -> np.ndarray:

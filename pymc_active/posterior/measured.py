@@ -95,7 +95,7 @@ class MeasuredPosterior(Posterior):
         return float(np.hypot(spread(self.y), np.sqrt(within))) or 1.0
 
     def forget(self):
-        self.__dict__.pop("_pairs", None)
+        self.__dict__.pop("pairs", None)
 
     def subset(self, rows):
         other = copy(self)

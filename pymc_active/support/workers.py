@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 from weakref import WeakSet
@@ -45,22 +45,6 @@ class Call[Result]:
         """Cancel the call, unless it is running."""
         if self._future is not None:
             self._future.cancel()
-
-
-def run_calls[Result](
-    executor: Executor | None, function: Callable[..., Result], *columns: Iterable
-) -> Iterator[Result]:
-    """``map(function, *columns)`` in the workers of an executor, if any; waiting calls are cancelled at the end."""
-    if executor is None:
-        yield from map(function, *columns)
-        return
-    calls = [Call(executor, function, *arguments) for arguments in zip(*columns, strict=False)]
-    try:
-        for call in calls:
-            yield call.result()
-    finally:
-        for call in calls:
-            call.cancel()
 
 
 def _call(function: Callable, *arguments: Any) -> Any:

@@ -18,12 +18,13 @@ from pymc_active.laplace.like_terms import same_place
 from pymc_active.laplace.modes.scans import hidden_grid, hidden_leaves, longest_aliases, scan, set_best
 from pymc_active.laplace.modes.search import (
     MOST_MODES,
+    Advance,
     Found,
     Searcher,
     SearchResult,
     SearchTask,
-    Work,
     distinct,
+    in_steps,
     weighty,
 )
 from pymc_active.posterior.array import KernelPosterior
@@ -44,7 +45,7 @@ _ROUNDS, _PEAKS = 3, 3
 _ALIKE, _NEAR = 0.02, 0.5
 
 
-def structured_search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work: Work) -> SearchResult:
+def structured_search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advance: Advance) -> SearchResult:
     """Unpolished modes of a ``KernelPosterior``, from warm starts (best first) and fresh ones."""
     starts, n_restarts = task.starts, task.n_restarts
     follows = bool(len(starts)) and n_restarts <= FOLLOW
@@ -59,27 +60,28 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
     if n_restarts > FOLLOW and _rough_periods(searcher):
         kinds = (*kinds, _scan_rough)
     turn = int(rng.integers(len(kinds)))
-    # Each start has its own seed, so that an executor changes nothing.
+    # Each start has its own seed.
     seeds = rng.integers(2**63, size=n_restarts)
     is_near = same_place(searcher.posterior, _NEAR)
-    found = list(work.steps(partial(searcher.climb, iterations=_ROUGH), starts))
+    found = list(in_steps(advance, partial(searcher.climb, iterations=_ROUGH), starts))
     n_new = n_restarts - n_changes
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
-    found += work.steps(partial(_fresh, searcher), fresh, seeds[:n_new])
+    found += in_steps(advance, partial(_fresh, searcher), fresh, seeds[:n_new])
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
-            found += work.steps(partial(_change, searcher), [best[i % len(best)] for i in range(len(part))], part)
+            changed = [best[i % len(best)] for i in range(len(part))]
+            found += in_steps(advance, partial(_change, searcher), changed, part)
     # A longer alias fits as well, and the prior most often prefers it by far.
     best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
     longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]  # type: ignore[arg-type]
-    found += work.run(partial(searcher.climb, iterations=_ROUGH), longer)
+    found += map(partial(searcher.climb, iterations=_ROUGH), longer)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
     for _ in range(_ROUNDS if n_restarts > FOLLOW else 0):
         highest = max(found, key=_height)
-        found += work.run(partial(searcher.climb, iterations=_ROUGH), _scanned_again(searcher, highest.z))
+        found += map(partial(searcher.climb, iterations=_ROUGH), _scanned_again(searcher, highest.z))
         if max(map(_height, found)) < highest.log_posterior + 0.1:
             break
     kept = weighty(distinct(found, _ALIKE, is_near))

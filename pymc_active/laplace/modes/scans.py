@@ -11,7 +11,6 @@ import numpy as np
 
 from pymc_active.kernels.node import Node
 from pymc_active.posterior.array import KernelPosterior
-from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 
 # Log output sd at which the kernel vanishes.
 _VANISHING = -400.0
@@ -53,25 +52,18 @@ def scan(
 
     ``extra_noise`` is a variance to add to the model's noise.
     """
-    full = np.concatenate([theta, posterior.constants])
-    residual = posterior.residual(full)
-    noise = posterior.noise_variances(full, extra_noise)
-    changed, here = full.copy(), full.copy()
-    changed[leaf.roles["log_outputscale"]] = _VANISHING
-    A = posterior.kernel.at(changed, posterior.X).K.copy()
-    changed[leaf.roles["log_outputscale"]], changed[leaf.hidden] = 0.0, leaf.inert
-    B = posterior.kernel.at(changed, posterior.X).K - A
-    A.flat[:: len(A) + 1] += noise
-    values = np.empty(len(grid))
-    for k, value in enumerate(grid):
-        here[leaf.hidden] = value
-        try:
-            values[k] = -Factor(A + B * leaf.at(here, posterior.X).K, residual).nll
-        except NotPositiveDefiniteError:
-            values[k] = -np.inf
-    prior = posterior.prior
-    difference = grid - prior.mean[leaf.hidden]
-    rest = posterior.beside(np.exp(2 * full[posterior.log_noise]) + extra_noise).value
-    rest += posterior.prior_value_and_gradient(theta)[0] - len(residual) * np.log(posterior.y_map.scale)
-    there = theta[leaf.hidden] - prior.mean[leaf.hidden]
+    full, pairs = np.concatenate([theta, posterior.constants]), posterior.pairs
+    changed = np.tile(full, (2, 1))
+    changed[:, leaf.roles["log_outputscale"]] = _VANISHING, 0.0
+    changed[1, leaf.hidden] = leaf.inert
+    A, with_one = posterior.kernel.batch(changed, pairs).K
+    here = np.tile(full, (len(grid), 1))
+    here[:, leaf.hidden] = grid
+
+    def covariances(rows: slice) -> np.ndarray:
+        return A + (with_one - A) * leaf.batch(here[rows], pairs).K
+
+    prior, values = posterior.prior, posterior.values_of(covariances, len(grid), full, extra_noise)
+    difference, there = grid - prior.mean[leaf.hidden], theta[leaf.hidden] - prior.mean[leaf.hidden]
+    rest = posterior.prior_value_and_gradient(theta)[0]
     return values + rest - 0.5 * prior.precision[leaf.hidden] * (difference**2 - there**2)

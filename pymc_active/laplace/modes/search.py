@@ -6,7 +6,6 @@ With much noise the surface is smooth, and good regions stay good as the noise i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,6 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.posterior.full_space import EmbeddingSlice
-from pymc_active.support.workers import run_calls
 
 # Additional noise of the ladder, as fractions of the sd of y.
 LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
@@ -60,21 +58,15 @@ class SearchResult(NamedTuple):
     used_population: bool = False
 
 
-class Work(NamedTuple):
-    """Who runs the climbs of a search, and what is called after each of its steps."""
+# Called after each step of a search.
+type Advance = Callable[..., None]
 
-    executor: Executor | None = None
-    advance: Callable[..., None] = lambda *args: None
 
-    def run(self, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
-        """``map(climb, *columns)``."""
-        return run_calls(self.executor, climb, *columns)
-
-    def steps(self, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
-        """The same, each climb being a step."""
-        for mode in self.run(climb, *columns):
-            yield mode
-            self.advance()
+def in_steps(advance: Advance, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
+    """``map(climb, *columns)``, each climb being a step."""
+    for mode in map(climb, *columns):
+        yield mode
+        advance()
 
 
 # Of a fit that was not searched for.
@@ -151,7 +143,7 @@ def population(
     *,
     n_particles: int = 64,
     n_levels: int = N_LEVELS,
-    advance: Callable[..., None] = lambda *args: None,
+    advance: Advance = lambda *args: None,
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
 
@@ -187,7 +179,7 @@ def population(
     return particles, [int(k) for k in order[np.sort(first)]]
 
 
-def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work: Work) -> SearchResult:
+def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advance: Advance) -> SearchResult:
     """Search by warm starts, a noise ladder and plain climbs, then by a population if these disagree.
 
     Of the ladder starts, every fourth begins at a full prior draw, the others at 0.3 prior sds. Plain climbs begin on a
@@ -206,12 +198,11 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work:
     # scipy.stats takes long to load.
     from scipy.stats import qmc
 
-    # Drawn before anything runs, so that an executor changes nothing.
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
     uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
-    found = list(work.steps(searcher.ladder, draws))
-    found += work.run(searcher.climb, [*task.starts, *(searcher.center + searcher.sd * ndtri(uniform))])
+    found = list(in_steps(advance, searcher.ladder, draws))
+    found += map(searcher.climb, [*task.starts, *(searcher.center + searcher.sd * ndtri(uniform))])
 
     def count_best(modes: list[Found]) -> int:
         best = max((mode.log_posterior for mode in found), default=-np.inf)
@@ -225,14 +216,14 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, work:
     n_evaluations = 0
     if used_population:
         before = searcher.n_evaluations
-        particles, families = population(searcher, rng, n_particles=wanted, advance=work.advance)
+        particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
         n_evaluations = searcher.n_evaluations - before
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
             found.append(searcher.climb(rough.z))
         # The best particle at the lowest level need not lead to the best mode.
-        found += work.run(searcher.climb, particles[: 3 * _FAMILIES])
+        found += map(searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
     n_evaluations += sum(mode.n_evaluations for mode in found)

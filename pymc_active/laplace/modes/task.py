@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +13,11 @@ from pymc_active.laplace.modes.composite_kernels import structured_search
 from pymc_active.laplace.modes.learned_lengthscale import GivenLengthscale, learns_lengthscale
 from pymc_active.laplace.modes.search import (
     SAME,
+    Advance,
     Found,
     Searcher,
     SearchResult,
     SearchTask,
-    Work,
     anywhere,
     distinct,
     follow,
@@ -27,7 +25,7 @@ from pymc_active.laplace.modes.search import (
     search,
     weighty,
 )
-from pymc_active.posterior.array import ArrayPosterior, KernelPosterior
+from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import MANY, NoFiniteStartError, Posterior
 from pymc_active.posterior.full_space import Space, find_space
 from pymc_active.support.options import count
@@ -53,24 +51,22 @@ class FoundModes(NamedTuple):
     converged: bool
 
 
-def search_and_expand(
-    task: SearchTask, executor: Executor | None = None, advance: Callable[..., None] = lambda *args: None
-) -> FoundModes:
+def search_and_expand(task: SearchTask, advance: Advance = lambda *args: None) -> FoundModes:
     """Search for the modes of a posterior and expand it at each; a :class:`NoFiniteStartError` if no start is finite.
 
     Calls ``advance`` after every step. Limit BLAS to one thread around it, as workers do.
     """
-    posterior, work = task.posterior, Work(executor, advance)
+    posterior = task.posterior
     if not learns_lengthscale(posterior):
-        return _search(task, work)
+        return _search(task, advance)
     given = GivenLengthscale(posterior)  # type: ignore[arg-type]
     first = given.mean
     starts = [given.start(start, first) for start in task.starts]
-    found = _search(task._replace(posterior=given.posterior(first), starts=starts), work)
+    found = _search(task._replace(posterior=given.posterior(first), starts=starts), advance)
 
     def modes_at(log_lengthscale: float, starts: list[np.ndarray]) -> list[Expansion]:
         known = SearchTask(given.posterior(log_lengthscale), task.embedding, starts, 0, 0, 0)
-        return _search(known, Work()).expansions
+        return _search(known).expansions
 
     best = given.most_probable(found.expansions[0].theta, modes_at)
     starts = [given.start(expansion.theta, best) for expansion in found.expansions]
@@ -87,31 +83,28 @@ def evidence_nearby(task: SearchTask) -> float:
         value = given.of(task.starts[0])
         task, cost = task._replace(posterior=given.posterior(value)), 0.5 * ((value - given.mean) / given.sd) ** 2
     try:
-        return _search(task, Work()).expansions[0].log_evidence - cost
+        return _search(task).expansions[0].log_evidence - cost
     except NoFiniteStartError:
         return -np.inf
 
 
-def _search(task: SearchTask, work: Work) -> FoundModes:
+def _search(task: SearchTask, advance: Advance = lambda *args: None) -> FoundModes:
     count("n_restarts", task.n_restarts, least=0)
     space = find_space(task.posterior, task.embedding)
     task = task._replace(starts=[space.shrink(start) for start in task.starts])
-    if not isinstance(space.posterior, ArrayPosterior):
-        # Compiled functions can neither be pickled nor be used by two threads at once.
-        work = work._replace(executor=None)
-    return _search_in(space, task, np.random.default_rng(task.random_seed), work)
+    return _search_in(space, task, np.random.default_rng(task.random_seed), advance)
 
 
-def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, work: Work) -> FoundModes:
+def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, advance: Advance) -> FoundModes:
     """Search in the coordinates of a space, which are those of the starts; with many points first on some of them."""
     posterior, n = space.posterior, len(space.posterior.y)
     some = space.subset(rng.choice(n, max(n // _SHARE, _FEWEST), replace=False)) if n > MANY else None
     is_structured = _is_structured(posterior, task)
     if some is None:
         run = structured_search if is_structured else search
-        result = run(Searcher(posterior), rng, task, work)
+        result = run(Searcher(posterior), rng, task, advance)
     else:
-        result = _follow(posterior, task.starts, _search_in(some, task, rng, work))
+        result = _follow(posterior, task.starts, _search_in(some, task, rng, advance))
     if not result.modes:
         raise NoFiniteStartError(_NOT_FINITE)
     sd = posterior.prior_scale()[1]
