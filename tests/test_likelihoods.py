@@ -825,8 +825,68 @@ def test_what_only_normal_outcomes_have_is_refused(fitted):
     for function in (pma.decompose,):
         with pytest.raises(ValueError, match="for normal outcomes only; this model has likelihood="):
             function(fit)
-    with pytest.raises(ValueError, match="one has normal outcomes and the other has not"):
-        pma.Learner({"a": gpm, "b": pma.ard_gp(gpm.X, gpm.y)}, "model", bounds=[(-1, 1)] * 2)
+    if not gpm.likelihood.is_real:
+        with pytest.raises(ValueError, match="one has outcomes that are real numbers, the other counts"):
+            pma.Learner({"a": gpm, "b": pma.ard_gp(gpm.X, gpm.y)}, "model", bounds=[(-1, 1)] * 2)
+
+
+@pytest.fixture(scope="module")
+def of_one_table():
+    """Models of the same positive numbers, by likelihood, with their fits."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (12, 1))
+    y = np.exp(2 + np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=12))
+    names = ("normal", "student_t", "lognormal", "warped")
+    models = {name: pma.ard_gp(X, y, bounds=[(-1, 1)], likelihood=name) for name in names}
+    return models, {k: pma.fit(gpm, n_particles=48, random_seed=1, progressbar=False) for k, gpm in models.items()}
+
+
+@pytest.mark.parametrize(
+    "names", [("normal", "lognormal"), ("normal", "student_t", "warped"), ("lognormal", "student_t")]
+)
+def test_an_average_over_likelihoods_is_that_of_its_densities(of_one_table, names):
+    fits = {name: of_one_table[1][name] for name in names}
+    average, X = pma.ModelAverage(fits), np.array([[-0.9], [0.2]])
+    p, weights = pma.predict(average, X, quantiles=[0.1, 0.8]), average.weights
+    each = [pma.predict(fit, X) for fit in fits.values()]
+    means = np.stack([one.get("y_mean", one.f_mean) for one in each])
+    assert_allclose(p.y_mean, weights @ means, rtol=1e-12)
+    second = weights @ (np.stack([one.y_variance for one in each]) + np.square(means))
+    assert_allclose(p.y_variance, second - np.square(p.y_mean), rtol=1e-10)
+    y = np.linspace(-60, 120, 4001)
+    information = pma.active.bams(average, X)
+    for j in range(len(X)):
+        rows, possible = np.repeat(X[j : j + 1], len(y), axis=0), y > 0
+        densities = np.zeros((len(fits), len(y)))
+        for k, (name, fit) in enumerate(fits.items()):
+            some = possible if name == "lognormal" else slice(None)
+            densities[k, some] = np.exp(pma.predict(fit, rows[some], y_new=y[some]).y_log_density)
+        together = weights @ densities
+        below = np.cumsum(together) * (y[1] - y[0])
+        # Outcomes of Student's t are drawn.
+        assert_allclose(np.interp(p.y_quantile[:, j], y, below), [0.1, 0.8], atol=0.02)
+        inner = weights @ np.trapezoid(xlogy(densities, densities), y, axis=1)
+        expected = inner - np.trapezoid(xlogy(together, together), y)
+        assert_allclose(information[j], expected, rtol=0.02, atol=2e-4)
+
+
+def test_a_run_takes_several_likelihoods(of_one_table):
+    models, where = of_one_table[0], {"pool": np.linspace(-1, 1, 21)[:, None], "random_seed": 1}
+    pair = {name: models[name] for name in ("normal", "warped")}
+    learner = pma.Learner(pair, "maximum", **where)
+    x = learner.ask()
+    scores = pma.active.expected_improvement(learner.fit, where["pool"])
+    assert x[0] == where["pool"][int(np.argmax(scores.to_numpy()))]
+    learner.tell(x, [20.0])
+    assert -1 <= learner.optimum(8, progressbar=False).x[0] <= 1
+    assert 0 < pma.active.integrated_variance(learner.fit, where["pool"]).min()
+    logs = {name: models[name] for name in ("normal", "lognormal")}
+    assert pma.Learner(logs, "model", **where).ask().shape == (1, 1)
+    assert np.isfinite(pma.active.uncertainty(pma.Learner(logs, "maximum", **where).fit, where["pool"])).all()
+    with pytest.raises(
+        ValueError, match="of y and of its logarithm have no common unit: take likelihood='warped', not"
+    ):
+        pma.Learner(logs, "function", **where)
 
 
 def test_an_embedding_and_a_kernel_expression_have_outcomes_too():

@@ -115,8 +115,8 @@ class MomentCriterion(Criterion):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether outcomes are not normal, but a map of them is."""
-        return self.outcomes is not None and self.outcomes.is_mapped
+        """Whether outcomes are not normal, but a map of them is, and its units are the same for all."""
+        return self.outcomes is not None and self.outcomes.is_mapped and self.outcomes.has_one_unit
 
     @property
     def has_partials(self) -> bool:

@@ -22,6 +22,7 @@ from pymc_active.models.model import Model
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
+from pymc_active.predictions.conditioned_gps import check_units
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 from pymc_active.process.process import Process
 from pymc_active.support.arguments import kind_of
@@ -230,8 +231,8 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
     first_label, first = next(iter(named.items()))
     for label, gpm in named.items():
         _check_model(gpm)
-        if (getattr(gpm, "likelihood", None) is None) != (getattr(first, "likelihood", None) is None):
-            raise ValueError(f"{first_label!r} and {label!r}: one has normal outcomes and the other has not")
+        if _are_real(gpm) != _are_real(first):
+            raise ValueError(f"{first_label!r} and {label!r}: one has outcomes that are real numbers, the other counts")
         if not gpm.data.equals(first.data):
             raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
         if isinstance(gpm, Process) and gpm.improper:
@@ -257,6 +258,11 @@ def spanned(models: dict[Any, Any]) -> dict[Any, Any]:
         return models
     X = np.stack(list(columns.values()), axis=1)
     return {label: model.spanning(list(columns), X) for label, model in models.items()}
+
+
+def _are_real(model: Any) -> bool:
+    likelihood = getattr(model, "likelihood", None)
+    return likelihood is None or likelihood.is_real
 
 
 def default_label(gpm: GPModel) -> str:
@@ -326,5 +332,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, inference: str) -> Followed
     if learn in ("parameters", "hyperparameters"):
         raise ValueError(f"learn={learn!r} takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)
+    if learn == "function":
+        check_units(models.values())
     prior_weights(prior, list(models))  # raises before anything long runs
     return FollowedModels.of(models, inference, prior=prior)

@@ -54,8 +54,8 @@ class Likelihood(ABC):
     parameters: tuple[tuple[str, float, float], ...] = ()
     # What each row has besides, as an argument of builders.
     size_name: str | None = None
-    # Whether outcomes are real numbers, not counts.
-    is_real = False
+    # Whether outcomes are real numbers, not counts; whether the function then has the unit of y.
+    is_real, has_unit = False, True
     # Shares of an update of sites that are made, of the first ones and where errors do not fall; how many times as many
     # updates as usual.
     shares, sweeps = (1.0, 0.2), 1

@@ -5,7 +5,6 @@ Sites are exact, so that the posterior is the one of a Gaussian process of the m
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, override
 
 import numpy as np
@@ -28,17 +27,21 @@ _SMALL = 1e-2
 
 
 class Mapped(Likelihood):
-    """A likelihood whose outcomes are normal once mapped; ``rate`` is the outcome without noise."""
+    """A likelihood whose outcomes are normal once mapped, or as they are; ``rate`` is the outcome without noise."""
 
-    is_real = True
+    name, is_real = "normal", True
 
     @override
     def read(self, y, size):
         pass
 
-    @abstractmethod
     def map(self, y: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mapped outcomes, and the log of the slope of the map."""
+        return y, 0 * y
+
+    @override
+    def rate(self, f, phi):
+        return f
 
     @override
     def log_density(self, f, y, size, phi):
@@ -68,11 +71,13 @@ class Mapped(Likelihood):
 
     @override
     def link(self, rate, phi):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.map(rate, phi)[0]
+        z, log_slope = self.map(rate, phi)
+        return np.where(log_slope > -np.inf, z, -np.inf)
 
     @override
     def rate_moments(self, mean, variance, phi):
+        if type(self) is Mapped:
+            return mean, variance
         # One value after another, since all together would need forty times the memory of a mixture.
         sd, found, square = np.sqrt(variance), np.zeros_like(mean), np.zeros_like(mean)
         for k, node in enumerate(_NODES, 1):
@@ -95,6 +100,10 @@ class Mapped(Likelihood):
         return self.rate(f + np.exp(phi[0]) * rng.standard_normal(np.shape(f)), phi)
 
     @override
+    def pymc(self, name, f, size, variables, **keywords):
+        return pm.Normal(name, mu=f, sigma=variables["noise"], **keywords)
+
+    @override
     def values(self, mean, variance, size, phi):
         spread = _FAR * np.sqrt(variance + np.exp(2 * phi[0]))
         # Even steps of the map of the particle in the middle.
@@ -108,7 +117,7 @@ class Mapped(Likelihood):
 class LogNormal(Mapped):
     """Positive outcomes of which the logarithm is normal."""
 
-    name = "lognormal"
+    name, has_unit = "lognormal", False
     parameters = (("log_noise", float(np.log(0.1)), 1.0),)
 
     @override
@@ -125,9 +134,8 @@ class LogNormal(Mapped):
     @override
     def map(self, y, phi):
         # Of what is not positive the density is zero.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.log(np.maximum(y, 0.0))
-        return z, np.where(np.isfinite(z), -z, -np.inf)
+        z = np.log(np.where(np.asarray(y) > 0, y, 1.0))
+        return z, np.where(np.asarray(y) > 0, -z, -np.inf)
 
     @override
     def rate(self, f, phi):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,16 @@ def ensemble_of(
     return as_ensemble(source, model=model, method=method, draws=most, random_seed=random_seed)
 
 
+def check_units(models: Iterable[Any]) -> None:
+    """Raise a ValueError for models of one unit and of another."""
+    likelihoods = [getattr(model, "likelihood", None) for model in models]
+    if len({likelihood is None or likelihood.has_unit for likelihood in likelihoods}) > 1:
+        raise ValueError(
+            "functions of y and of its logarithm have no common unit: take likelihood='warped', not 'lognormal', or a "
+            "criterion of outcomes, such as uncertainty or expected_improvement"
+        )
+
+
 def conditioned_gps(
     ensemble: Ensemble, n: int = 1, *, minimize: bool = False, random_seed: int | np.random.Generator | None = None
 ) -> list[ConditionedGP]:
@@ -45,6 +55,7 @@ def conditioned_gps(
     check_is_gp(ensemble.gpm, "functions are drawn")
     rng = np.random.default_rng(random_seed)
     if ensemble.n_models > 1:
+        check_units(ensemble.processes)
         # Systematic resampling: a count differs from n times the weight by less than one.
         shares = np.zeros(ensemble.n_models)
         for part in ensemble.parts:

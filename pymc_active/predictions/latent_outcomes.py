@@ -1,4 +1,4 @@
-"""Outcomes of an ensemble whose likelihood is not normal: densities, moments and information given latent Gaussians."""
+"""Outcomes of an ensemble that are not all normal: densities, moments and information given latent Gaussians."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.likelihoods.binary import Bernoulli
 from pymc_active.likelihoods.warped import Mapped
 from pymc_active.posterior.latent import LatentPosterior
-from pymc_active.predictions.mixtures import Mixture
+from pymc_active.predictions.mixtures import Mixture, mixture
 from pymc_active.predictions.outcomes import weighted_quantiles
 
 # Members of a model that score outcomes without a formula.
@@ -36,20 +36,34 @@ class LatentOutcomes:
     parts: tuple[tuple[Likelihood, Phi, slice], ...]
 
     @classmethod
-    def of(cls, ensemble: Ensemble) -> LatentOutcomes | None:
-        """Of an ensemble of builders' models; None if outcomes are normal."""
-        parts, start = [], 0
-        for part in ensemble.parts:
-            posterior = part.space.posterior
-            stop = start + len(part.z)
-            if isinstance(posterior, LatentPosterior):
-                parts.append((posterior.likelihood, posterior.phi(posterior.full(part.z)), slice(start, stop)))
-            start = stop
-        if not parts:
+    def of(cls, ensemble: Ensemble, normal: Mapped | None = None) -> LatentOutcomes | None:
+        """Of an ensemble of builders' models; None if all outcomes are normal, unless these are a map, ``normal``."""
+        latent = [isinstance(part.space.posterior, LatentPosterior) for part in ensemble.parts]
+        if not any(latent) and normal is None:
             return None
-        if len(parts) < len(ensemble.parts):
-            raise ValueError("models with normal outcomes and models with other ones cannot be averaged")
+        parts, start = [], 0
+        noises = None if all(latent) else mixture(ensemble, ensemble.X[:1]).noises
+        for part in ensemble.parts:
+            posterior, rows = part.space.posterior, slice(start, start + len(part.z))
+            if isinstance(posterior, LatentPosterior):
+                parts.append((posterior.likelihood, posterior.phi(posterior.full(part.z)), rows))
+            else:
+                assert noises is not None
+                parts.append((normal or Mapped(), [0.5 * np.log(noises[rows])], rows))
+            start = rows.stop
+        if not all(latent) and not all(likelihood.is_real for likelihood, _, _ in parts):
+            raise ValueError("models of real numbers and models of counts cannot be averaged")
         return cls(tuple(parts))
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether all members have the same likelihood."""
+        return len({type(likelihood) for likelihood, _, _ in self.parts}) == 1
+
+    @property
+    def has_one_unit(self) -> bool:
+        """Whether the functions of all members have the same unit."""
+        return len({likelihood.has_unit for likelihood, _, _ in self.parts}) == 1
 
     def log_densities(self, Y: np.ndarray, p: Mixture, size: Any = 1.0) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, m) under each member."""
@@ -106,9 +120,12 @@ class LatentOutcomes:
             return self._mapped_quantiles(probabilities, p, spread), self._mapped_quantiles(
                 probabilities, p, spread + p.noises
             )
-        likelihood, phi, _ = self.parts[0]
-        # The rate increases with the latent function, by no parameter.
-        of_rate = likelihood.rate(mixture_quantiles(probabilities, p.means, spread, p.weights), phi)
+        if self.are_alike:
+            likelihood, phi, _ = self.parts[0]
+            # The rate increases with the latent function, by no parameter.
+            of_rate = likelihood.rate(mixture_quantiles(probabilities, p.means, spread, p.weights), phi)
+        else:
+            of_rate = self._mapped_quantiles(probabilities, p, spread)
         draws = self.draw(p, np.random.default_rng(0), size)
         weights = np.tile(p.weights / len(draws), len(draws))
         return of_rate, weighted_quantiles(draws.reshape(-1, draws.shape[-1]), weights, probabilities)
@@ -120,7 +137,8 @@ class LatentOutcomes:
         low, high = ends.min(1), ends.max(1)
         for _ in range(_BISECTIONS if len(p.weights) > 1 else 0):
             middle = (low + high) / 2
-            z = np.concatenate([likelihood.link(middle[:, None], phi) for likelihood, phi, _ in self.parts], axis=1)
+            each = [likelihood.link(middle[:, None], phi) + 0 * phi[0] for likelihood, phi, _ in self.parts]
+            z = np.concatenate(each, axis=1)
             is_low = np.einsum("s,qsm->qm", p.weights, ndtr((z - p.means) / sd)) < probabilities[:, None]
             low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
         return (low + high) / 2
@@ -136,8 +154,13 @@ class LatentOutcomes:
         if len(self.parts) == 1:
             return likelihood.values(p.means, p.variances, 1.0, phi)
         found = [one.values(p.means[rows], p.variances[rows], 1.0, phi) for one, phi, rows in self.parts]
-        # The widest range is that of all.
-        return max(found, key=lambda pair: float(np.ptp(pair[0])))
+        if self.are_alike:
+            # The widest range is that of all.
+            return max(found, key=lambda pair: float(np.ptp(pair[0])))
+        # The values of all, by the trapezoidal rule.
+        y = np.sort(np.concatenate([values for values, _ in found]), axis=0)
+        width = np.diff(y, axis=0, prepend=y[:1], append=y[-1:])
+        return y, np.log(np.maximum(0.5 * (width[1:] + width[:-1]), np.finfo(float).tiny))
 
     def information(self, p: Mixture, owner: np.ndarray | None = None) -> np.ndarray:
         """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""

@@ -128,16 +128,20 @@ def predict(
             process.check_rows(points)
         found = predicted_outcomes(Members.of(ensemble), points, probabilities, values)
         return _dataset(found, X_new, probabilities, ensemble.method)
-    # In blocks, so that large tables need little memory.
-    rows = np.array_split(np.arange(len(points)), len(ensemble) * len(points) // _BLOCK + 1)
-    outcomes = LatentOutcomes.of(ensemble)
-    blocks = []
-    for block in rows:
-        predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes, size[block])
-        y = None if values is None else values[block]
-        blocks.append(predicted(ensemble, points[block], probabilities, y))
-    found = {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
+    found = _in_blocks(ensemble, LatentOutcomes.of(ensemble), size, points, probabilities, values)
     return _dataset(found, X_new, probabilities, ensemble.method)
+
+
+def _in_blocks(
+    ensemble: Ensemble, outcomes: LatentOutcomes | None, size: np.ndarray, X: np.ndarray,
+    probabilities: np.ndarray | None, y: np.ndarray | None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """The variables of :func:`predict` at X (m, D), in blocks, so that large tables need little memory."""
+    blocks = []
+    for rows in np.array_split(np.arange(len(X)), len(ensemble) * len(X) // _BLOCK + 1):
+        predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes, size[rows])
+        blocks.append(predicted(ensemble, X[rows], probabilities, None if y is None else y[rows]))
+    return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
 
 
 def _dataset(found: dict[str, np.ndarray], X_new: Any, probabilities: np.ndarray | None, method: str) -> xr.Dataset:
@@ -188,24 +192,12 @@ def predict_from_logarithms(
     source: Source, X_new: Any, *, quantiles: Sequence[float] | None = None, y_new: Any = None, **options: Any
 ) -> xr.Dataset:
     """:func:`predict` of a model of logarithms, in units of the numbers themselves, with ``y_mean`` besides."""
-    ensemble = ensemble_from(source, "predict", **options)
-    X, log, possible = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), None, np.ones(0, bool)
+    ensemble, y = ensemble_from(source, "predict", **options), None
+    X, probabilities = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), read_probabilities(quantiles)
     if y_new is not None:
         y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")
-        # Of what a logarithm cannot be the density is zero.
-        possible = y > 0
-        log = np.log(np.where(possible, y, 1.0))
-    found = predict(source, X_new, quantiles=quantiles, y_new=log, **options)
-    p, exponential = mixture(ensemble, X), LogNormal()
-    for name, spread in (("f", p.variances), ("y", p.variances + p.noises)):
-        means, variances = exponential.rate_moments(p.means, spread, ())
-        mean, variance = mixture_moments(means, variances, p.weights)
-        found[f"{name}_mean"], found[f"{name}_variance"] = ("point", mean), ("point", variance)
-    for name in ("f_quantile", "y_quantile") if quantiles is not None else ():
-        found[name] = np.exp(found[name])
-    if log is not None:
-        found["y_log_density"] = (found.y_log_density - log).where(possible, -np.inf)
-    return found
+    found = _in_blocks(ensemble, LatentOutcomes.of(ensemble, LogNormal()), np.ones(len(X)), X, probabilities, y)
+    return _dataset(found, X_new, probabilities, ensemble.method)
 
 
 def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
