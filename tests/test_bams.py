@@ -18,7 +18,6 @@ from scipy.stats import norm
 import pymc_active as pma
 from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.bams import Bams, Committee
-from pymc_active.inference.evidence import SampledEvidence
 from pymc_active.information import mixture_entropy as entropy
 from pymc_active.information.mixture_entropy import mixture_entropy
 from pymc_active.laplace import fit_laplace_models
@@ -212,10 +211,6 @@ def test_models_without_finite_evidence_are_left_out(fits):
     assert_allclose(pma.active.committee(average, NEW), pma.active.committee(rest, NEW))
     with pytest.raises(ValueError, match="no model with a positive prior weight has a finite evidence"):
         pma.active.model_posterior([broken])
-    with pytest.warns(UserWarning, match="the evidence of 'RQ' is not finite"):
-        sampled = pma.active.model_posterior({**fits, "RQ": broken}, evidence="importance", draws=200, random_seed=0)
-    assert np.isnan(sampled.effective_sample_size.sel(model="RQ"))
-    assert_allclose(sampled.sum(), 1)
 
 
 def test_what_an_excluded_model_predicts_does_not_matter(fits):
@@ -226,17 +221,15 @@ def test_what_an_excluded_model_predicts_does_not_matter(fits):
     assert_allclose(posterior_mean(average, NEW), heaviest(fits["SE"]).moments(NEW).mean)
 
 
-# That of PER is.
-@pytest.mark.filterwarnings("ignore:the sampled evidence of .* is rough")
 def test_another_prior_keeps_the_evidences(fits):
     prior = {"SE": 1, "LIN": 20, "RQ": 3, "PER": 4}
-    sampled = ModelAverage(fits, evidence="importance", draws=200, random_seed=0)
-    other = sampled.with_prior(prior)
-    expected = pma.active.model_posterior(fits, prior=prior, evidence="importance", draws=200, random_seed=0)
+    average = ModelAverage(fits)
+    other = average.with_prior(prior)
+    expected = pma.active.model_posterior(fits, prior=prior)
     assert_allclose(other.probability, expected)
     assert_allclose(other.weights, expected)
-    assert_allclose(pma.active.bams(sampled, NEW, prior=prior), pma.active.bams(other, NEW))
-    assert_allclose(sampled.prior, 0.25)
+    assert_allclose(pma.active.bams(average, NEW, prior=prior), pma.active.bams(other, NEW))
+    assert_allclose(average.prior, 0.25)
     # An average brings its own.
     assert_allclose(
         pma.active.model_posterior(ModelAverage(fits, prior=prior)), ModelAverage(fits, prior=prior).weights
@@ -302,22 +295,6 @@ def test_average_given_other_data(fits, average):
     assert len(other.y) == 12
     assert_allclose(other.probability, average.probability)
     assert other["SE"].log_posterior == fits["SE"].given(X, y).log_posterior
-
-
-def test_rough_importance_evidences_are_named_once(monkeypatch, fits):
-    rough = SampledEvidence(-5.0, 0.1, 3.0, 0.9)
-    monkeypatch.setattr(pma.LaplaceFit, "sampled_evidence", lambda *args: rough)
-    with pytest.warns(UserWarning, match=r"rough.*more draws") as caught:
-        pma.active.model_posterior(fits, evidence="importance", random_seed=0)
-    assert len(caught) == 1
-    assert all(repr(label) in str(caught[0].message) for label in fits)
-    # Of a model without weight nobody needs to know.
-    first, *others = fits
-    with pytest.warns(UserWarning, match="rough") as caught:
-        pma.active.model_posterior(
-            fits, evidence="importance", random_seed=0, prior={first: 1.0, **dict.fromkeys(others, 0.0)}
-        )
-    assert repr(others[0]) not in str(caught[0].message)
 
 
 @pytest.mark.parametrize("weight", [1e-20, 1e-250, 1e-320])

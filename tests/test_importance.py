@@ -13,7 +13,6 @@ from pymc_active.laplace.draws import annealed
 from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.weighted import WeightedDraws, prior_for_few_data
 from pymc_active.laplace.like_terms import exchanges
-from pymc_active.predictions import model_average
 
 pytestmark = pytest.mark.slow
 
@@ -72,11 +71,10 @@ def test_evidence_of_two_parameters_is_that_of_quadrature(model, low, high):
     gpm = model()
     fitted, exact = fit(gpm), quadrature(gpm, low, high)
     estimate = fitted.sampled_evidence(draws=4000, random_seed=0)
-    assert estimate.standard_error < 0.05
-    assert abs(estimate.log_evidence - exact) < 4 * estimate.standard_error
+    assert estimate.error < 0.05
+    assert abs(estimate.value - exact) < 4 * estimate.error
     # Laplace is visibly off, so that the agreement says something.
-    assert abs(fitted.evidence.value - exact) > 8 * estimate.standard_error
-    assert estimate.effective_sample_size > 300
+    assert abs(fitted.evidence.value - exact) > 8 * estimate.error
     assert fitted.sampled_evidence(draws=4000, random_seed=0) == estimate
 
 
@@ -136,7 +134,7 @@ def test_rotations_of_an_embedding_are_integrated(n, rank):
     fitted = fit(gpm, n_restarts=12)
     assert (fitted.best.symmetry.singular_values > 1e-3).sum() == rank
     estimate, exact = fitted.sampled_evidence(draws=4000, random_seed=0), average_over_the_prior(gpm)
-    assert abs(estimate.log_evidence - exact) < 4 * np.hypot(estimate.standard_error, 0.02)
+    assert abs(estimate.value - exact) < 4 * np.hypot(estimate.error, 0.02)
     assert exact - fitted.log_evidence > 0.2
 
 
@@ -150,9 +148,8 @@ def test_an_embedding_whose_mode_has_a_lower_rank_is_integrated_by_draws_from_th
     fitted = fit(gpm)
     assert fitted.best.symmetry.singular_values.min() < 1e-3
     estimate, exact = fitted.sampled_evidence(random_seed=0), average_over_the_prior(gpm, power=15)
-    assert estimate.effective_sample_size > 200
     assert exact - fitted.log_evidence > 1
-    assert abs(estimate.log_evidence - exact) < 3 * np.hypot(estimate.standard_error, 0.05)
+    assert abs(estimate.value - exact) < 3 * np.hypot(estimate.error, 0.05)
     # Around the modes alone, whose draws stay where the rank is one, it would be nats too low.
     assert prior_for_few_data(fitted.best) is not None
 
@@ -170,7 +167,7 @@ def test_draws_that_are_nearer_to_the_other_side_of_an_embedding_do_not_count():
     likelihoods = posterior.values(draws) - posterior.prior.values(draws)
     expected = logsumexp(likelihoods) - np.log(len(likelihoods))
     # It counts 0.08 too much with them; either standard error is below 0.005.
-    assert_allclose(estimate.log_evidence, expected, rtol=0, atol=0.02)
+    assert_allclose(estimate.value, expected, rtol=0, atol=0.02)
 
 
 def test_images_of_like_terms_leave_the_posterior_as_it_is():
@@ -191,39 +188,12 @@ def test_images_of_like_terms_leave_the_posterior_as_it_is():
 def test_standard_error_is_the_spread_over_seeds():
     fitted = fit(skewed())
     estimates = [fitted.sampled_evidence(draws=400, random_seed=seed) for seed in range(40)]
-    spread = np.std([e.log_evidence for e in estimates], ddof=1)
-    stated = np.mean([e.standard_error for e in estimates])
+    spread = np.std([e.value for e in estimates], ddof=1)
+    stated = np.mean([e.error for e in estimates])
     # 40 seeds give a standard deviation to 11 %; strata make the truth a little better than stated.
     assert 0.6 < spread / stated < 1.3
     with pytest.raises(ValueError, match="at least 100; got 10"):
         fitted.sampled_evidence(draws=10)
-
-
-def test_model_posterior_by_importance_sampling():
-    x = np.array([-1.0, -0.3, 0.4, 1.0])
-    models = {
-        kernel: pma.ard_gp(x[:, None], np.sin(3 * x), kernel=kernel, priors={"log_noise": np.log(0.2)})
-        for kernel in ("ExpQuad", "Matern12")
-    }
-    fits = {kernel: fit(gpm) for kernel, gpm in models.items()}
-    found = pma.active.model_posterior(fits, evidence="importance", draws=4000, random_seed=0)
-    exact = np.array([quadrature(gpm, (-6, -5), (6, 5)) for gpm in models.values()])
-    assert (np.abs(found.log_evidence - exact) < 4 * found.standard_error).all()
-    assert (found.effective_sample_size > 1000).all()
-    assert (found.pareto_k < 0.7).all()
-    assert_allclose(found, np.exp(found.log_evidence - logsumexp(found.log_evidence)))
-    with pytest.raises(ValueError, match="fit, importance"):
-        pma.active.model_posterior(fits, evidence="exact")
-    with pytest.raises(ValueError, match="0 and 2 are the same model"):
-        pma.active.model_posterior([*fits.values(), fits["ExpQuad"]])
-
-
-def test_an_evidence_from_few_effective_draws_is_worth_a_warning(monkeypatch):
-    monkeypatch.setattr(model_average, "_FEW_EFFECTIVE", 10_000)
-    fits = {1: fit(skewed()), 2: fit(pma.ard_gp(skewed().X, skewed().y))}
-    with pytest.warns(UserWarning, match=r"evidence of 1 \(Pareto k .*, \d+ effective draws\).* is rough") as caught:
-        pma.active.model_posterior(fits, evidence="importance", draws=100, random_seed=0)
-    assert [warning.filename for warning in caught] == [__file__]
 
 
 @pytest.mark.nightly
@@ -234,10 +204,10 @@ def test_what_lies_where_no_mode_is_counts_too():
     gpm = pma.composite_gp(x[:, None], np.sin(2 * np.pi * x / 0.3) + 2 * x + 0.2 * rng.normal(size=8), "PER")
     estimate = fit(gpm, n_restarts=20).sampled_evidence(random_seed=0)
     # The error of the average over 2^15 quasi-random points is below that of 200 effective random ones, 0.07.
-    error = np.hypot(estimate.standard_error, 0.07)
-    assert abs(estimate.log_evidence - average_over_the_prior(gpm, power=15)) < 3 * error
+    error = np.hypot(estimate.error, 0.07)
+    assert abs(estimate.value - average_over_the_prior(gpm, power=15)) < 3 * error
     # Half a nat would be seen.
-    assert estimate.standard_error < 0.25
+    assert estimate.error < 0.25
 
 
 def test_weights_of_which_none_is_finite_are_worth_nothing():

@@ -181,8 +181,8 @@ def test_every_model_is_represented_by_particles():
     for label, fit in fits.items():
         assert isinstance(fit, pma.ParticleFit)
         sampled = plain[label].sampled_evidence(4000, random_seed=0)
-        error = np.hypot(fit.log_evidence_error, sampled.standard_error)
-        assert abs(fit.log_evidence - sampled.log_evidence) < 4 * error + 0.1
+        error = np.hypot(fit.log_evidence_error, sampled.error)
+        assert abs(fit.log_evidence - sampled.value) < 4 * error + 0.1
 
 
 def singular(expression="LIN"):

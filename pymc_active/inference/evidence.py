@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,15 +30,3 @@ class Evidence(Summarized):
 
 
 UNKNOWN = Evidence(np.nan, np.nan, "unknown")
-
-
-class SampledEvidence(NamedTuple):
-    """An estimate of log p(y) and its standard error in nats, with (sum w)² / sum w² and the Pareto k of the weights.
-
-    Above k = 0.7 a few draws dominate, and the standard error is too small; k is NaN where there are no such weights.
-    """
-
-    log_evidence: float
-    standard_error: float
-    effective_sample_size: float
-    pareto_k: float

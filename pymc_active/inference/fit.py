@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble, Seed
-from pymc_active.inference.evidence import Evidence, SampledEvidence
+from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.posterior.base import Posterior
@@ -103,10 +103,6 @@ class Fit(Summarized, ABC):
     def evidence_is_poor(self) -> bool:
         """Whether the log evidence may be wrong by more than about a nat."""
         return not self.log_evidence_error <= 1
-
-    def sampled_evidence(self, draws: int = 2000, random_seed: Seed = None) -> SampledEvidence:
-        """The log evidence by draws: that of the fit, if it is made of draws."""
-        return SampledEvidence(self.log_evidence, self.log_evidence_error, len(self.ensemble), np.nan)
 
     def reference_draws(self, random_seed: Seed = None) -> Ensemble:
         """Draws from the posterior with which other fits are compared."""

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, Seed, ensemble_of_draws
-from pymc_active.inference.evidence import Evidence, SampledEvidence
+from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.importance import sampled_evidence
@@ -86,6 +86,8 @@ class LaplaceFit(Fit):
     expansions: list[Expansion]
     search: SearchResult = NO_SEARCH
     converged: bool = True
+    # In place of Laplace's.
+    sampled: Evidence | None = None
 
     kind: ClassVar[str] = "modes"
 
@@ -180,6 +182,8 @@ class LaplaceFit(Fit):
     @property
     def evidence(self) -> Evidence:
         """The log evidence, summed over all proper modes, and how it was obtained."""
+        if self.sampled is not None:
+            return self.sampled
         if not self.gpm.shapes:
             return Evidence(self.log_evidence, 0.0, "exact")
         proper = [e.log_evidence for e in self.expansions if not e.curvature.n_floored]
@@ -195,8 +199,11 @@ class LaplaceFit(Fit):
         """Whether the data hardly determine one component of an embedding, around which Laplace's evidence fails."""
         return self.best.smallest_singular_value_is_uncertain()
 
-    def sampled_evidence(self, draws: int = 2000, random_seed: Seed = None) -> SampledEvidence:
-        """The log evidence from at least 100 weighted draws around the modes, one evaluation of the posterior each."""
+    def sampled_evidence(self, draws: int = 2000, random_seed: Seed = None) -> Evidence:
+        """The log evidence from at least 100 weighted draws around the modes, one evaluation of the posterior each.
+
+        It corrects the shape of each mode but finds no new ones; a ValueError if the posterior is finite at no draw.
+        """
         if draws < 100:
             raise ValueError(f"draws must be at least 100; got {draws}")
         return sampled_evidence(self.weighted_draws(draws, random_seed).log_weights)
@@ -256,7 +263,7 @@ class LaplaceFit(Fit):
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y, y_sd)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return replace(self, data=Data(X, y, y_sd), expansions=expansions, search=NO_SEARCH)
+        return replace(self, data=Data(X, y, y_sd), expansions=expansions, search=NO_SEARCH, sampled=None)
 
     def to_dataset(self) -> xr.Dataset:
         """The modes, best first, in the coordinates of their space, the number of points and how the search went."""

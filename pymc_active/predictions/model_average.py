@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from math import isclose
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.special import softmax
 
-from pymc_active.inference.evidence import SampledEvidence
 from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, on_inputs
-from pymc_active.laplace.draws.importance import PARETO_LIMIT
 from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
@@ -26,27 +24,15 @@ from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 __all__ = ["ModelAverage", "as_model_average", "model_posterior"]
 
-# Warn of a rough evidence for models above this probability, and below this effective number of draws.
-MATTERS, _FEW_EFFECTIVE = 1e-3, 100
 # A model below this weight that cannot be expanded for other data is left out.
 _IMPOSSIBLE = 1e-9
-EVIDENCES = ("fit", "importance")
 WEIGHTS = ("posterior", "tempered", "uniform")
-# The estimate for a fit without a finite Laplace evidence, which leaves nothing to sample around.
-_UNKNOWN = SampledEvidence(np.nan, np.nan, np.nan, np.nan)
 
 Fits = Mapping[Any, Fit] | Sequence[Fit]
 Prior = Mapping[Any, float] | Sequence[float] | None
 
 
-def model_posterior(
-    fits: Fits,
-    *,
-    prior: Prior = None,
-    evidence: Literal["fit", "importance"] = "fit",
-    draws: int = 2000,
-    random_seed: int | np.random.Generator | None = None,
-) -> xr.DataArray:
+def model_posterior(fits: Fits, *, prior: Prior = None) -> xr.DataArray:
     r"""Posterior probabilities of models of the same data, from their evidences.
 
     Parameters
@@ -55,19 +41,12 @@ def model_posterior(
         One fit of each model, labelled by the keys of a dict or numbered. Inputs may differ, rows must correspond.
     prior : dict or sequence, optional
         Prior weights by key or in order, normalised here; by default those of a ModelAverage, else equal.
-    evidence : {"fit", "importance"}
-        That of each fit, or, of fits by :func:`fit_laplace`, from importance sampling around their modes. This corrects
-        the shape of each mode but finds no new ones. On small data Laplace's evidence is wrong by up to a few nats,
-        differently for each model.
-    draws, random_seed
-        For ``"importance"``: weighted draws for each model (one evaluation of the posterior each), and a seed.
 
     Returns
     -------
     xarray.DataArray
         Probabilities over ``model``, with the coordinates ``log_evidence`` (nats), ``description`` and ``doubtful``
-        (whether ``fit.is_doubtful``). With ``"importance"`` also
-        ``standard_error`` (of the log evidence), ``effective_sample_size`` and ``pareto_k`` (unreliable above 0.7).
+        (whether ``fit.is_doubtful``).
 
     Raises
     ------
@@ -78,14 +57,14 @@ def model_posterior(
     Warns
     -----
     DoubtfulFitWarning
-        If an evidence is not finite (that model gets probability 0), the most probable model's fit is doubtful, or the
-        sampled evidence of a model above probability 0.001 has a Pareto k above 0.7 or under 100 effective draws.
+        If an evidence is not finite (that model gets probability 0), or the most probable model's fit is doubtful.
 
     Notes
     -----
     The evidence of :func:`fit_laplace` (Malkomes & Garnett 2015, Active Structure Discovery for Gaussian Processes) is
     the sum over the modes found, :math:`\log \sum_k \exp E_k` over ``fit.modes``, without secondary modes whose
-    curvature had to be floored. It counts the overlap of modes twice.
+    curvature had to be floored. It counts the overlap of modes twice, and on small data it is wrong by up to a few
+    nats, differently for each model: compare models by :func:`fit`.
 
     Examples
     --------
@@ -98,37 +77,20 @@ def model_posterior(
     ExpQuad
     """
     labels, members = _read_fits(fits)
-    if evidence not in EVIDENCES:
-        raise ValueError(f"evidence must be one of {', '.join(EVIDENCES)}; got {evidence!r}")
-    evidences = {"log_evidence": np.array([fit.evidence.value for fit in members])}
-    if evidence == "importance":
-        estimates = [
-            fit.sampled_evidence(draws, random_seed) if np.isfinite(own) else _UNKNOWN
-            for fit, own in zip(members, evidences["log_evidence"], strict=True)
-        ]
-        evidences = dict(zip(SampledEvidence._fields, map(np.array, zip(*estimates, strict=True)), strict=True))
-    probability = _probabilities(labels, members, evidences, prior_weights(_own_prior(fits, prior), labels))
-    _warn(probability, members)
-    return probability
-
-
-def _probabilities(
-    labels: list, members: list[Fit], evidences: dict[str, np.ndarray], prior: np.ndarray
-) -> xr.DataArray:
-    log_evidence = evidences["log_evidence"]
-    doubtful = [fit.is_doubtful for fit in members]
-    return xr.DataArray(
-        softmax(log_weights(log_evidence, prior)),
+    log_evidence = np.array([fit.evidence.value for fit in members])
+    probability = xr.DataArray(
+        softmax(log_weights(log_evidence, prior_weights(_own_prior(fits, prior), labels))),
         dims="model",
         coords={
             "model": labels,
-            **{name: ("model", values) for name, values in evidences.items() if name != "log_evidence"},
             "log_evidence": ("model", log_evidence, {"units": "nats"}),
             "description": ("model", [fit.gpm.description for fit in members]),
-            "doubtful": ("model", np.array(doubtful)),
+            "doubtful": ("model", np.array([fit.is_doubtful for fit in members])),
         },
         name="probability",
     )
+    _warn(probability, members)
+    return probability
 
 
 def log_weights(log_evidence: np.ndarray, prior: np.ndarray) -> np.ndarray:
@@ -154,17 +116,6 @@ def _warn(probability: xr.DataArray, members: Sequence[Fit]) -> None:
     if probability.doubtful.values[best]:
         doubts = "; ".join(members[best].diagnostics["warnings"])
         problems.append(f"model {labels[best]!r} is the most probable, but its fit is doubtful: {doubts}")
-    if "pareto_k" in probability.coords:
-        is_rough = (probability.pareto_k > PARETO_LIMIT) | (probability.effective_sample_size < _FEW_EFFECTIVE)
-        which = ", ".join(
-            f"{one.model.item()!r} (Pareto k {one.pareto_k:.2f}, {one.effective_sample_size:.0f} effective draws)"
-            for one in probability[is_rough & (probability > MATTERS)]
-        )
-        if which:
-            problems.append(
-                f"the sampled evidence of {which} is rough (k above {PARETO_LIMIT}, or fewer than {_FEW_EFFECTIVE} "
-                "effective draws): take more draws, or search longer for the modes (n_restarts)"
-            )
     if problems:
         warn_user("; ".join(problems), DoubtfulFitWarning)
 
@@ -241,15 +192,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
     'composite_gp(LIN)'
     """
 
-    def __init__(
-        self,
-        fits: Fits,
-        *,
-        prior: Prior = None,
-        evidence: Literal["fit", "importance"] = "fit",
-        draws: int = 2000,
-        random_seed: int | np.random.Generator | None = None,
-    ):
+    def __init__(self, fits: Fits, *, prior: Prior = None):
         if isinstance(fits, Mapping | Sequence) and len(fits) < 2:
             raise ValueError(f"an average needs at least two models; got {len(fits)}: use the fit itself")
         labels, members = _read_fits(fits)
@@ -259,9 +202,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
                 both = f"{labels[0]!r} and {label!r}"
                 raise ValueError(f"the fits {both} have different X: give every model of an average the same inputs")
         self.prior: np.ndarray = prior_weights(_own_prior(fits, prior), labels)
-        self.probability = model_posterior(
-            self._fits, prior=self.prior.tolist(), evidence=evidence, draws=draws, random_seed=random_seed
-        )
+        self.probability = model_posterior(self._fits, prior=self.prior.tolist())
         self.weights = self.probability.to_numpy()
 
     def __getitem__(self, label: Any) -> Fit:

@@ -12,7 +12,7 @@ import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.models.builders import embedding_gp
-from pymc_active.predictions.model_average import MATTERS, model_posterior, prior_weights
+from pymc_active.predictions.model_average import model_posterior, prior_weights
 from pymc_active.process.fit import fit
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
@@ -22,6 +22,8 @@ from pymc_active.support.user_warnings import (
     warn_user,
 )
 
+# Probability from which a rough evidence is told.
+_MATTERS = 1e-3
 # Standard errors by which the best evidence must lead.
 _SURE = 3.0
 
@@ -132,7 +134,7 @@ def embedding_dimension(
     first, second = np.append(np.sort(table.log_evidence)[::-1], -np.inf)[:2]
     # An error that could change which one is best.
     is_open = ~(first - second > _SURE * table.standard_error)
-    rough = table.n_components[table.evidence_is_poor & is_open & (table.probability > MATTERS)]
+    rough = table.n_components[table.evidence_is_poor & is_open & (table.probability > _MATTERS)]
     if rough.size:
         which = ", ".join(map(str, rough.to_numpy()))
         errors = ", ".join(f"{error:.1f}" for error in table.standard_error.sel(n_components=rough).to_numpy())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +11,13 @@ import pandas as pd
 import xarray as xr
 from scipy.special import softmax
 
+from pymc_active.inference.evidence import Evidence
 from pymc_active.kernels.expressions import Expression, Product, log_prior, parse
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.support.user_warnings import ActiveWarning, SamplingWarning, ignoring
+from pymc_active.support.user_warnings import ActiveWarning, ignoring
 
 # Restarts for a kernel that also starts from its parent's modes, more at the second level, which has few kernels and
 # decides where the search goes; and how many of the best kernels of a level are then searched as thoroughly as the
@@ -29,12 +30,6 @@ _DRAWS, _UP_TO, _FEWEST_DRAWS = 1000, 50, 100
 FAR, MOST = 10.0, 30
 # Probability from which the neighbours of a kernel are fitted before a search ends.
 _PROBABLE = 0.1
-
-
-def evidence_of(n: int, seed: int) -> dict[str, Any]:
-    """Sampled evidences where they are cheap; with many points the posterior is as narrow as Laplace has it."""
-    draws = int(_DRAWS * min(1.0, _UP_TO / n) ** 2)
-    return {"evidence": "importance", "draws": draws, "random_seed": seed} if draws >= _FEWEST_DRAWS else {}
 
 
 class Record(NamedTuple):
@@ -54,15 +49,13 @@ class FittedKernels:
     y: Any
     model_keywords: dict[str, Any]
     fit_keywords: dict[str, Any]
-    evidence: Mapping[str, Any]
+    seed: int
     n_bases: int
     records: dict[Expression, Record] = field(default_factory=dict)
     fits: dict[str, LaplaceFit] = field(default_factory=dict)
     bics: dict[str, float] = field(default_factory=dict)
-    evidences: dict[str, float] = field(default_factory=dict)
-    # Those searched with all restarts, and those with a sampled evidence.
+    # Those searched with all restarts.
     thorough: set[str] = field(default_factory=set)
-    sampled: set[str] = field(default_factory=set)
 
     def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
         """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
@@ -106,8 +99,6 @@ class FittedKernels:
 
     def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
         self.bics |= {label: _bic(fit) for label, fit in fits.items()}
-        self.evidences |= {label: fit.evidence.value for label, fit in fits.items()}
-        self.sampled -= set(fits)
         # The matrices of a hundred fits are too many.
         for fit in fits.values():
             for expansion in fit.expansions:
@@ -115,25 +106,27 @@ class FittedKernels:
         self.fits |= fits
 
     def sample(self) -> None:
-        """Sample the evidences of the kernels that may matter."""
-        if not self.evidence:
-            return
-        draws, seed = self.evidence["draws"], self.evidence["random_seed"]
-        prior = {label: self.log_prior(label) for label in self.evidences}
-        with ignoring(SamplingWarning):
-            while todo := [label for label in self._near_best(prior) if label not in self.sampled]:
-                for label in todo:
-                    fit = self.fits[label]
-                    try:
-                        self.evidences[label] = fit.sampled_evidence(draws, seed).log_evidence
-                    except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
-                        self.evidences[label] = -np.inf
-                    for expansion in fit.expansions:
-                        expansion.forget()
-                self.sampled.update(todo)
+        """Sample the evidences of the kernels that may matter, if that is cheap.
 
-    def _near_best(self, prior: Mapping[str, float]) -> list[str]:
-        scores = {label: value + prior[label] for label, value in self.evidences.items() if np.isfinite(value)}
+        With many points the posterior is as narrow as Laplace has it.
+        """
+        draws = int(_DRAWS * min(1.0, _UP_TO / len(self.y)) ** 2)
+        while todo := [label for label in self._near_best() if self.fits[label].sampled is None]:
+            if draws < _FEWEST_DRAWS:
+                return
+            for label in todo:
+                fit = self.fits[label]
+                try:
+                    sampled = fit.sampled_evidence(draws, self.seed)
+                except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
+                    sampled = Evidence(-np.inf, np.nan, "importance")
+                self.fits[label] = replace(fit, sampled=sampled)
+                for expansion in fit.expansions:
+                    expansion.forget()
+
+    def _near_best(self) -> list[str]:
+        values = {label: fit.evidence.value for label, fit in self.fits.items()}
+        scores = {label: value + self.log_prior(label) for label, value in values.items() if np.isfinite(value)}
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST]
         return [label for label in best if scores[label] > scores[best[0]] - FAR]
 
@@ -168,7 +161,7 @@ class FittedKernels:
         """What the result of the search shows, over ``model``."""
         labels = [str(expression) for expression in self.records]
         structure = {label: self.log_prior(label) for label in labels}
-        log_evidence = pd.Series(self.evidences)
+        log_evidence = pd.Series({label: fit.evidence.value for label, fit in self.fits.items()}, dtype=float)
         scores = (log_evidence + pd.Series(structure)).dropna()
         known = {
             "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),

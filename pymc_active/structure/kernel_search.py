@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -23,7 +23,7 @@ from pymc_active.models.advice import warn_of_data
 from pymc_active.models.composite import composite_gp, known_periods
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict, predict_from_logarithms
-from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, evidence_of, preferred, ranking, scores_of
+from pymc_active.structure.fitted_kernels import FAR, MOST, FittedKernels, preferred, ranking, scores_of
 from pymc_active.structure.growth import Growth
 from pymc_active.support.arguments import check_executor
 from pymc_active.support.options import count
@@ -38,7 +38,6 @@ from pymc_active.support.tables import (
 from pymc_active.support.user_warnings import (
     DataWarning,
     DoubtfulFitWarning,
-    SamplingWarning,
     ignoring,
     warn_user,
 )
@@ -62,16 +61,14 @@ class StructureSearch(Summarized):
     (neighbours of probable kernels, fitted at last, have one more), ``parent``, ``probability`` (among all fitted
     models), ``log_evidence`` (nats, summed over modes), ``log_prior`` (of the structure: what its base kernels cost),
     ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
-    that failed (its numbers are NaN). ``stopped`` says why the search ended, and ``evidence`` how :class:`ModelAverage`
-    takes the evidences of the table. If the logarithm of y is more probable, ``logarithm`` is
-    the search for its kernels, which ``is_of_logarithm``, and ``gain`` by how many nats, when it began; everything else
-    is of y.
+    that failed (its numbers are NaN). ``stopped`` says why the search ended. If the logarithm of y is more probable,
+    ``logarithm`` is the search for its kernels, which ``is_of_logarithm``, and ``gain`` by how many nats, when it
+    began; everything else is of y.
     """
 
     table: xr.Dataset
     fits: dict[str, LaplaceFit]
     stopped: str
-    evidence: Mapping[str, Any] = field(default_factory=dict)
     logarithm: StructureSearch | None = None
     gain: float = 0.0
     is_of_logarithm: bool = False
@@ -106,11 +103,9 @@ class StructureSearch(Summarized):
         scores, labels = scores_of(self.table), self.table.model.to_numpy()
         kept = [str(labels[i]) for k, i in enumerate(order[:MOST]) if k < 2 or scores[i] > scores[order[0]] - FAR]
         prior = np.exp(self.table.log_prior.to_series())
-        with ignoring(DoubtfulFitWarning, SamplingWarning):
+        with ignoring(DoubtfulFitWarning):
             return ModelAverage(
-                {label: self.fits[label] for label in kept},
-                prior={label: float(prior[label]) for label in kept},
-                **self.evidence,
+                {label: self.fits[label] for label in kept}, prior={label: float(prior[label]) for label in kept}
             )
 
     def _best_label(self) -> str:
@@ -251,10 +246,9 @@ def compositional_kernel_search(
     rng = np.random.default_rng(random_seed)
     keywords = {"random_seed": rng, "executor": executor, "progressbar": False, **(fit_keywords or {})}
     seed = int(rng.integers(2**31))
-    evidence = evidence_of(len(values), seed)
 
     def unfitted(values: Any, scales: Mapping[str, Any], keywords: Mapping[str, Any]) -> FittedKernels:
-        return FittedKernels(X, values, {**models, **scales}, dict(keywords), evidence, len(base))
+        return FittedKernels(X, values, {**models, **scales}, dict(keywords), seed, len(base))
 
     begun = partial(Growth, base, bases, n_inputs, mean in ("constant", "linear"), depth, beam, budget, progressbar)
     of_y = begun(unfitted(y, {}, keywords))
@@ -303,7 +297,7 @@ def compositional_kernel_search(
         found, is_last = growth.search, growth is (of_log or of_y)
         why = stopped if stopped and (is_last or not growth.stopped) else growth.stopped
         # An interrupted search may have sampled none.
-        return StructureSearch(found.table(), found.fits, why, evidence if found.sampled else {}, **more)
+        return StructureSearch(found.table(), found.fits, why, **more)
 
     chosen = result(of_y) if of_log is None else result(of_log, is_of_logarithm=True)
     found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
