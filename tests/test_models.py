@@ -152,7 +152,7 @@ def test_unconstrain_inverts_constrain(route, hand):
 def test_constrain_gives_the_users_space(hand):
     theta = np.array([0.3, -0.4, -2.0])
     values = hand.constrain(theta[None])
-    assert hand.value_names == ["lengthscale_log__", "eta_log__", "noise_log__"]
+    assert list(hand.shapes) == ["lengthscale_log__", "eta_log__", "noise_log__"]
     for name, expected in zip(("lengthscale", "eta", "noise"), np.exp(theta), strict=True):
         assert_allclose(values[name], [expected], rtol=1e-14)
 
@@ -206,9 +206,9 @@ def test_fits_and_predictions_need_no_pymc_model():
     pma.predict(fit, X)
     assert "log_period_PER" in repr(gpm)
     assert set(fit.constrained_point) > set(fit.point)
-    assert not gpm.is_made
+    assert not gpm._made
     assert gpm.model.name == ""
-    assert gpm.is_made
+    assert gpm._made
 
 
 ON_FIRST_USE = {
@@ -227,7 +227,7 @@ def test_the_model_made_on_first_use_is_the_one_described_before(name):
     before, described = gpm.constrain(theta), repr(gpm)
     value, _ = gpm.posterior().value_and_gradient(theta[0])
     labels = gpm.labels
-    assert not gpm.is_made
+    assert not gpm._made
 
     # A Deterministic more, and everything is PyMC's.
     with gpm.model:

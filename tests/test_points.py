@@ -37,7 +37,7 @@ def test_predictions_at_the_point_of_find_map_are_those_of_pymc(own):
     free = {name: point[name] for name in ("h", "ls", "half")}
     draw = xr.Dataset(free)
     trees = (xr.DataTree.from_dict({"posterior": d}) for d in (draw, draw.expand_dims(["chain", "draw"])))
-    for source in (point, free, {name: point[name] for name in gpm.value_names}, *trees):
+    for source in (point, free, {name: point[name] for name in gpm.shapes}, *trees):
         found = pma.predict(source, X_NEW, model=gpm)
         np.testing.assert_allclose(found.f_mean, mean, rtol=0, atol=1e-8)
         np.testing.assert_allclose(found.f_variance, variance, rtol=0, atol=1e-8)

@@ -524,7 +524,7 @@ def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
 
 
 def price(table):
-    return np.where(table.solvent == "DMF", 5.0, 1.0)
+    return np.where(table.solvent == "DMF", 5.0, 1.0) + table["T"] / 100
 
 
 def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
@@ -539,10 +539,19 @@ def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
     ]
     dear_scores, scores = (learner._current.scorer().score(X) for learner in named)
     assert np.allclose(dear_scores * price(table), scores, rtol=1e-9)
+    # Along numbers, also at the ends.
+    T, h = fit.gpm.space.columns["T"][0], 1e-4
+    X[0, T], X[1, T] = 40.0, 120.0
+    value, slope = scorer.gradient(X)
+    assert np.allclose(value, scorer.score(X), rtol=1e-9)
+    up, down = X + h * np.eye(X.shape[1])[T], X - h * np.eye(X.shape[1])[T]
+    expected = (scorer.score(up) - scorer.score(down)) / (2 * h)
+    assert np.allclose(slope[2:, T], expected[2:], rtol=1e-3, atol=1e-5)
+    assert np.allclose(slope[:2, T], expected[:2], rtol=1e-2, atol=1e-4)
     assert dear.spent == 0
-    dear.run(yields, 1, progressbar=False, budget=6)
+    dear.run(yields, 1, progressbar=False, budget=8)
     told = dear.X.iloc[25:]
-    assert 0 < dear.spent == price(told).sum() <= 6
+    assert 0 < dear.spent == price(told).sum() <= 8
     assert len(dear.pending) == 0
     dear.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match="pass it as cost="):

@@ -136,10 +136,9 @@ class _StationaryAt:
 def pull_through_distance(at: Any, Wk1: np.ndarray) -> np.ndarray:
     """Gradient in Z of a kernel of s = Σ (x - z)² / lengthscale², from W dK/ds."""
     Z = at.X if at.Z is None else at.Z
-    gradient = np.zeros(Z.shape, Wk1.dtype)
-    for index, columns in at.node.groups:
-        w2 = np.exp(-2 * at.theta[index])
-        gradient[:, columns] = -2 * w2 * (Wk1.T @ at.X[:, columns] - Wk1.sum(0)[:, None] * Z[:, columns])
+    gradient, columns = np.zeros(Z.shape, Wk1.dtype), at.node.columns
+    pulled = Wk1.T @ at.X[:, columns] - Wk1.sum(0)[:, None] * Z[:, columns]
+    gradient[:, columns] = -2 * np.exp(-2 * at.theta[at.node.column_indices]) * pulled
     return gradient
 
 

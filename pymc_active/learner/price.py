@@ -14,15 +14,18 @@ from pymc_active.support.tables import check_rows, read_numbers
 
 # The name of a column of the pool, a price for each of its points, or a function of a table of points.
 type Cost = str | ArrayLike | Callable[[Any], Any]
+type Limits = tuple[np.ndarray, np.ndarray]
 # Candidates at which a function is tried.
 _TRIED = 64
+# Step of differences of a function, as a part of the range of an input.
+_STEP = 1e-5
 
 
 class Price:
     """The price of points, from a user's function of these as the learner shows them."""
 
-    def __init__(self, function: Callable[[Any], Any], inputs: Sequence, some: np.ndarray):
-        self.function, self.inputs = function, inputs
+    def __init__(self, function: Callable[[Any], Any], inputs: Sequence, some: np.ndarray, limits: Limits):
+        self.function, self.inputs, self.limits = function, inputs, limits
         # What it cannot say of candidates it says before anything is measured.
         self.of(some)
 
@@ -45,8 +48,20 @@ class Price:
         """The log of the share of a measurement that a unit of cost pays for, (m,)."""
         return -np.log(self.of(X))
 
-    def gradient(self, X: np.ndarray) -> None:
-        """A user's function has none."""
+    def coarse(self, n: int) -> Price:
+        """The same: it takes no draws."""
+        return self
+
+    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and its derivatives in the inputs (m, D) by differences inside the limits; 0 where levels are."""
+        slopes, space = np.zeros_like(X), getattr(self.inputs, "space", None)
+        for k, (low, high) in enumerate(zip(*self.limits, strict=True)):
+            if high > low and (space is None or space.is_real[k]):
+                up, down = X.copy(), X.copy()
+                up[:, k] = np.minimum(X[:, k] + _STEP * (high - low), high)
+                down[:, k] = np.maximum(X[:, k] - _STEP * (high - low), low)
+                slopes[:, k] = (self(up) - self(down)) / (up[:, k] - down[:, k])
+        return self(X), slopes
 
 
 class ListedPrice(Price):
@@ -81,7 +96,7 @@ def read_price(cost: Cost | None, candidates: Candidates, inputs: Sequence) -> P
     if cost is None:
         return None
     if callable(cost):
-        return Price(cost, inputs, candidates.places(_TRIED))
+        return Price(cost, inputs, candidates.places(_TRIED), candidates.limits)
     if isinstance(cost, str) or np.ndim(cost) != 1:
         raise TypeError(
             "cost must be a function of a table of points, such as lambda table: 5 + 0.1 * table['temperature'], the "

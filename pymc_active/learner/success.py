@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pymc as pm
 from scipy.special import log_ndtr, logsumexp, softmax
@@ -54,6 +56,13 @@ class Success:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""
         return self._mean(log_ndtr(_standardised(mixture(self._ensemble, X))))
+
+    def coarse(self, n: int) -> Success:
+        """By n of its particles."""
+        other = copy(self)
+        other._ensemble = self._ensemble.first(n)
+        other._log_weights = np.log(other._ensemble.weights)[:, None]
+        return other
 
     def is_likely(self, X: np.ndarray) -> np.ndarray:
         """Whether success is at least as likely as failure at points (m, D), or known of them, (m,)."""

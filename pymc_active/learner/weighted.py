@@ -44,16 +44,14 @@ class WeightedScorer(Scorer):
         if found is None:
             return None
         score, slope = found
-        if (of_success := self.success.gradient(X)) is None:
-            return None
-        log, log_slope = of_success
+        log, log_slope = self.success.gradient(X)
         value, in_score, in_log = self.rule(score, log)
         return value, in_score[:, None] * slope + in_log[:, None] * log_slope
 
     @override
     def coarse(self, n):
         rough = self.scorer.coarse(n)
-        return None if rough is None else WeightedScorer(rough, self.success, self.rule)
+        return None if rough is None else WeightedScorer(rough, self.success.coarse(n), self.rule)
 
     @property
     @override

@@ -281,10 +281,6 @@ class Blueprint(GPModel):
             self._latent = latent_model(self, self.name)
         return self._latent
 
-    @property
-    def is_made(self):
-        return self._made is not None
-
     def make(self):
         if self.likelihood is not None:
             raise ValueError(f"graphs are of marginal Gaussian processes; this has likelihood={self.likelihood.name!r}")

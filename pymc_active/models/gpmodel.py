@@ -43,11 +43,6 @@ class GPModel(Model):
     if_behind = "give bounds, or a y_scale, or priors in the units of the data"
     if_stuck = "K + noise is nearly singular: give log_noise a prior that keeps it away from zero"
 
-    @property
-    @abstractmethod
-    def is_made(self) -> bool:
-        """Whether the PyMC model exists already."""
-
     @abstractmethod
     def make(self) -> GPModel:
         """The same as a model whose PyMC model exists; a builder's is made on the first call."""

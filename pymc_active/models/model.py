@@ -139,11 +139,6 @@ class Model(Summarized, ABC):
         return self.data.y_sd
 
     @property
-    def value_names(self) -> list[str]:
-        """Names of the unconstrained value variables, in the order of theta."""
-        return list(self.shapes)
-
-    @property
     def labels(self) -> list[str]:
         """Names of the entries of theta, such as ``"R[0,3]"``."""
         return [

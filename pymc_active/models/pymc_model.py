@@ -53,7 +53,6 @@ def wrong_mean(found: str) -> ValueError:
 class PyMCModel(FreeVariables, GPModel):
     """A PyMC model, its GP, its likelihood's name, its data (shared if replaceable), and the name of an embedding R."""
 
-    is_made = True
     embedding: str | None = None
 
     def __init__(
