@@ -46,7 +46,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 BUDGETS = {
     "support": 1360,
     "spaces": 820,
-    "kernels": 2280,
+    "kernels": 2300,
     "likelihoods": 980,
     "posterior": 3640,
     "models": 3460,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_active.kernels.node import Node, Pairs, roles, variances
+from pymc_active.kernels.node import Differences, Node, Pairs, roles, variances
 from pymc_active.kernels.polynomials import Polynomial, add, line, multiply
 from pymc_active.kernels.spectra import Factor, Term
 from pymc_active.kernels.stationary import Stationary
@@ -56,7 +56,7 @@ class _ConstantAt:
 
 
 class _ConstantBatch:
-    def __init__(self, node: Constant, thetas: np.ndarray, pairs: Pairs):
+    def __init__(self, node: Constant, thetas: np.ndarray, pairs: Differences):
         self.index, self.P = node.log_outputscale, thetas.shape[1]
         self.K = np.repeat(variances(thetas, self.index), len(pairs), axis=1)
 

@@ -67,14 +67,14 @@ class Node:
         """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
         raise NotImplementedError
 
-    def batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
+    def batch(self, thetas: np.ndarray, pairs: Differences) -> Batch:
         """Evaluate among the data at every row of ``thetas`` (S, P); once at equal differences, if that is enough."""
         if self.is_even and pairs.distinct is not None:
             return _Repeated(self._batch(thetas, pairs.distinct), pairs.distinct)
         return self._batch(thetas, pairs)
 
-    def _batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
-        """As :meth:`batch`, at every pair."""
+    def _batch(self, thetas: np.ndarray, pairs: Any) -> Batch:
+        """As :meth:`batch`, at every pair: :class:`Pairs`, unless it depends on :class:`Differences` alone."""
         raise NotImplementedError
 
     def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
@@ -99,44 +99,22 @@ class Node:
             part.check_twice_differentiable()
 
 
-class Pairs:
-    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included.
+class Differences:
+    """Differences of inputs between pairs of points."""
 
-    Points on a grid have few ``distinct`` differences; then pairs with the same one stand together.
-    """
+    # What stands for several pairs each, if there is less of it.
+    distinct: Distinct | None = None
 
-    def __init__(self, X: np.ndarray):
-        self.X = X
-        self.rows, self.columns = np.tril_indices(len(X))
-        self.distinct = None if X.shape[1] > _FEW_INPUTS else self._find_distinct()
+    def __init__(self) -> None:
         self._kept: dict[bytes, np.ndarray] = {}
 
     def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def places(self) -> np.ndarray:
-        """Where the pairs stand in a flat (n, n) matrix."""
-        return self.rows * len(self.X) + self.columns
-
-    def _find_distinct(self) -> Distinct | None:
-        apart = np.abs(self.X.T[:, self.rows] - self.X.T[:, self.columns])
-        # Inputs in equal steps have equal differences but for rounding errors.
-        key = np.round(apart / np.maximum(_ROUNDING * apart.max(1, keepdims=True), np.finfo(float).tiny))
-        _, first, group, counts = np.unique(key, axis=1, return_index=True, return_inverse=True, return_counts=True)
-        if len(first) > _SHARE * len(group):
-            return None
-        order = np.argsort(group, kind="stable")
-        self.rows, self.columns = self.rows[order], self.columns[order]
-        return Distinct(apart[:, first], counts)
+        """Number of pairs q."""
+        raise NotImplementedError
 
     def differences(self, columns: np.ndarray) -> np.ndarray:
         """x_i - x_j for these input columns, (C, q)."""
-        key = columns.tobytes()
-        if key not in self._kept:
-            some = self.X[:, columns].T
-            self._kept[key] = some[:, self.rows] - some[:, self.columns]
-        return self._kept[key]
+        raise NotImplementedError
 
     def squared_differences(self, columns: np.ndarray) -> np.ndarray:
         """(x_i - x_j)² for these input columns, (C, q)."""
@@ -146,20 +124,58 @@ class Pairs:
         return self._kept[key]
 
 
-class Distinct(Pairs):
-    """Pairs that stand for all those ``counts`` (u,) with the same absolute differences ``apart`` (D, u)."""
-
-    distinct = None
+class Distinct(Differences):
+    """Absolute differences (D, u), each of so many pairs: ``counts`` (u,)."""
 
     def __init__(self, apart: np.ndarray, counts: np.ndarray):
-        self.apart, self._kept = apart, {}
+        super().__init__()
+        self.apart = apart
         self.starts, self.which = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.starts)
 
     def differences(self, columns):
         return self.apart[columns]
+
+
+class Pairs(Differences):
+    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included.
+
+    Points on a grid have few ``distinct`` differences; then pairs with the same one stand together.
+    """
+
+    def __init__(self, X: np.ndarray):
+        super().__init__()
+        self.X = X
+        self.rows, self.columns = np.tril_indices(len(X))
+        self.distinct = self._find_distinct() if len(X) and 0 < X.shape[1] <= _FEW_INPUTS else None
+        # Where they stand in a flat (n, n) matrix.
+        self.places = self.rows * len(X) + self.columns
+
+    def __len__(self):
+        return len(self.rows)
+
+    def _find_distinct(self) -> Distinct | None:
+        apart, group = np.abs(self.X.T[:, self.rows] - self.X.T[:, self.columns]), np.zeros(len(self), int)
+        for row in apart:
+            # Inputs in equal steps have equal differences but for rounding errors.
+            steps = np.round(row / max(_ROUNDING * row.max(), np.finfo(float).tiny))
+            values, number = np.unique(steps, return_inverse=True)
+            group = group * len(values) + number
+        _, first, group, counts = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
+        if len(first) > _SHARE * len(group):
+            return None
+        order = np.argsort(group, kind="stable")
+        self.rows, self.columns = self.rows[order], self.columns[order]
+        return Distinct(apart[:, first], counts)
+
+    def differences(self, columns):
+        key = columns.tobytes()
+        if key not in self._kept:
+            some = self.X[:, columns].T
+            self._kept[key] = some[:, self.rows] - some[:, self.columns]
+        return self._kept[key]
 
 
 class _Repeated:

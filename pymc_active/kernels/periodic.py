@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ive
 
 from pymc_active.kernels.exponential import ExponentialAt
-from pymc_active.kernels.node import Node, Pairs, outer_differences, two_outer, variances
+from pymc_active.kernels.node import Differences, Node, outer_differences, two_outer, variances
 from pymc_active.kernels.polynomials import Polynomial, add, compose, line
 from pymc_active.kernels.radial import correlation
 from pymc_active.kernels.spectra import Spectrum, Term
@@ -189,7 +189,7 @@ class _PeriodicAt(ExponentialAt):
 
 
 class _PeriodicBatch:
-    def __init__(self, node: Periodic, thetas: np.ndarray, pairs: Pairs):
+    def __init__(self, node: Periodic, thetas: np.ndarray, pairs: Differences):
         self.node, self.P = node, thetas.shape[1]
         scale = np.pi * np.exp(-thetas[:, node.log_period])
         self.weight = 4 * np.exp(-2 * thetas[:, node.log_lengthscale])[:, None]
@@ -326,7 +326,7 @@ class _ZeroMeanPeriodicAt:
 
 
 class _ZeroMeanPeriodicBatch:
-    def __init__(self, node: ZeroMeanPeriodic, thetas: np.ndarray, pairs: Pairs):
+    def __init__(self, node: ZeroMeanPeriodic, thetas: np.ndarray, pairs: Differences):
         self.node, self.periodic = node, _PeriodicBatch(node, thetas, pairs)
         value, slope, _ = node.stretch(thetas[:, node.log_lengthscale])
         variance = variances(thetas, node.log_outputscale)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.kernels.node import Node, Pairs, roles, squared_distance, variances
+from pymc_active.kernels.node import Differences, Node, roles, squared_distance, variances
 from pymc_active.kernels.polynomials import Polynomial, compose
 from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, NAMES, PROFILES, Profile
 from pymc_active.kernels.spectra import Term, radial_spectrum
@@ -145,7 +145,7 @@ def pull_through_distance(at: Any, Wk1: np.ndarray) -> np.ndarray:
 class StationaryBatch:
     """A stationary kernel among the data for many hyperparameters; see :meth:`Node.batch`."""
 
-    def __init__(self, node: Stationary, thetas: np.ndarray, pairs: Pairs):
+    def __init__(self, node: Stationary, thetas: np.ndarray, pairs: Differences):
         self.node, self.P = node, thetas.shape[1]
         self.squares = pairs.squared_differences(node.columns)
         self.weights = np.exp(-2 * thetas[:, node.column_indices])
@@ -173,7 +173,7 @@ class StationaryBatch:
 class EmbeddedBatch:
     """outputscale² g(|R x - R x'|²) for embeddings R (S, d, D), without its own place for the gradient in R."""
 
-    def __init__(self, profile: Profile, R: np.ndarray, log_outputscales: np.ndarray, pairs: Pairs):
+    def __init__(self, profile: Profile, R: np.ndarray, log_outputscales: np.ndarray, pairs: Differences):
         S, d, D = R.shape
         self.differences = pairs.differences(np.arange(D))
         self.moved = (R.reshape(S * d, D) @ self.differences).reshape(S, d, -1)
