@@ -60,7 +60,7 @@ BUDGETS = {
     "structure": 1700,
     "criteria": 3580,
     "checking": 760,
-    "learner": 4160,
+    "learner": 4170,
     "relevant_inputs": 1480,
     "plots": 1520,
     "datasets": 60,

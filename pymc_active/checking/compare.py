@@ -35,12 +35,10 @@ _LONGER = 16
 # Chains agree below 1.01, with 400 effective draws (Vehtari et al. 2021); by older standards a trace up to 1.05, with a
 # quarter of these draws, is usable.
 _USABLE, _FEWEST_EFFECTIVE = 1.05, 100
-# Outcomes at which densities are compared, for every point from as many components of the reference; outcomes at all
-# points together suffice for their mean. All three are guesses.
+# Outcomes at which densities are compared: at each point at most and at least, and at all points together (guesses).
 _MOST, _FEWEST, _OUTCOMES = 400, 50, 20_000
-# Members that outcomes which are not normal are judged by (guess).
-_SOME = 256
-# Numbers in one array of densities (guess), and the sd of an expected outcome that is rounding, relative to the mean.
+_SOME = 256  # Members that judge outcomes which are not normal (guess).
+# Numbers in one array of densities (guess), and the sd that is rounding, relative to the mean of an outcome.
 _BLOCK, _ROUNDING = 4_000_000, 1e-8
 
 
@@ -229,16 +227,16 @@ def compare(
     p, evidences = reference.predicted, (fit.evidence, reference.evidence)
     n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, min(_MOST, len(reference.ensemble))))
     y = p.draw(n_outcomes) if observed is None else observed[None]
-    outside = np.zeros(len(X), bool)
+    surprise = np.zeros(len(X))
     if observed is not None:
-        low, high = np.quantile(p.draw(_MOST), (0.005, 0.995), axis=0)
-        outside = (observed < low) | (observed > high)
+        usual = np.stack([p.nll(row[None]) for row in p.draw(_FEWEST)])
+        surprise = (p.nll(y) - usual.mean(0)) / max(usual.std(0).mean(), _ROUNDING)
     rows = []
     for ensemble in fit.approximations.values():
         q = predicted(ensemble, X)
         rows.append((symmetrized_kl(p.mean, p.variance, q.mean, q.variance), q.nll(y), q.mean, q.variance))
     own = zip(("skl", "nll", "f_mean", "f_variance"), map(np.stack, zip(*rows, strict=True)), strict=True)
-    truth = {"true_nll": p.nll(y), "true_f_mean": p.mean, "true_f_variance": p.variance, "is_outside": outside}
+    truth = {"true_nll": p.nll(y), "true_f_mean": p.mean, "true_f_variance": p.variance, "surprise": surprise}
     predictions = xr.Dataset(
         {
             **{name: (("approximation", "point"), values) for name, values in own},

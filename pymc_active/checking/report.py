@@ -20,7 +20,7 @@ from pymc_active.support.tables import point_labels, read_inputs, read_outputs
 # The criteria whose decisions are looked at unless others are named.
 _DEFAULTS = ("bald", "integrated_variance", "expected_improvement")
 _OF_ANY_MODEL = ("bald", "epig", "expected_improvement")
-# Draws of the reference by which decisions are judged, of a pm.Model more, since outcomes are drawn: guesses.
+# Draws of the reference by which decisions are judged, of a pm.Model more, since outcomes are drawn (guesses).
 _DRAWS, _MORE = 400, 1000
 
 
@@ -58,7 +58,7 @@ def check(
         outcomes at new rows.
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``, whose negative log densities take the place of expectations under the reference. The
-        verdict speaks against the model if more than a tenth of them lie outside the 99 % intervals of the reference.
+        verdict speaks against the model if they exceed these by three sds on average, or one of them by fifteen.
     pool : array_like, shape (m', D), optional
         Candidates for the decisions.
     criteria : sequence of str or callable, optional
@@ -89,8 +89,9 @@ def check(
           ``point`` ``true_nll``, the same of the reference; the difference of their means is what the approximation
           loses. ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p and q the Gaussians that have the moments of
           the reference and of the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before them those of the
-          reference; with ``y_new`` also ``is_outside``. Of a ``pm.Model`` the function is the expected outcome, NaN
-          where there is none, as of categories.
+          reference; with ``y_new`` ``surprise``, by how many sds of a negative log density the density of an
+          observation is smaller than expected. Of a ``pm.Model`` the function is the expected outcome, NaN where there
+          is none, as of categories.
         * ``evidence``: over ``estimator`` (fit, reference), ``log_evidence`` and ``standard_error``, nats; NaN where it
           is unknown, as for a trace, NUTS, and the error of Laplace's evidence.
         * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and ``true_utility``
@@ -132,7 +133,10 @@ def check(
     X, labels = (fit.X, point_labels(fit.X)) if points is None else _read_rows(points, "X_new", fit)
     if not len(X):
         raise ValueError("the fit has no data, so there is nothing to compare at: pass X_new=")
-    observed = None if y_new is None else read_outputs(y_new, len(X), points)
+    observed = None
+    if y_new is not None:
+        observed = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), points, "y_new")
+        gpm.check_outcomes(observed, np.ones(len(X)))
 
     truth = make_reference(fit, reference, X, n_particles, random_seed, progressbar)
     groups, doubts = compare(fit, truth, X, labels, observed), list(truth.doubts)

@@ -16,9 +16,8 @@ AS_GOOD, WORSE = 0.02, 0.1
 EVIDENCE_MATTERS = 0.7
 # Below this share of the best, one measurement in ten is wasted.
 GOOD_DECISION = 0.9
-# Share of new observations outside the reference's 99 % intervals that speaks against the model: intervals of points
-# near each other miss together, so a few may (guess).
-_OUTSIDE = 0.1
+# Surprise that speaks against the model, of all on average and of one: points near each other may vary together.
+_SURPRISING, _IMPOSSIBLE = 3.0, 15.0
 # A reference misses mass if its evidence is lower by more than this many common standard errors: a guess.
 _CONTRADICTION = 4.0
 
@@ -60,8 +59,8 @@ def verdict(tree: xr.DataTree) -> str:
     lost = (found := Differences.of(tree)).nll_loss
     compared = "as well as" if abs(lost) <= AS_GOOD else "better than" if lost < 0 else "worse than"
     amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g}"
-    name = _REFERENCE[tree.attrs["reference"]]
-    sentences = [f"The fit predicts {compared} {name} ({tree.attrs['n_draws']:,} draws), {amount} nats a point."]
+    name = f"{_REFERENCE[tree.attrs['reference']]} ({tree.attrs['n_draws']:,} draws)"
+    sentences = [f"The fit predicts {compared} {name}, {amount} nats a point."]
     wanted = []
     if lost > WORSE:
         wanted.append("fit with more particles (n_particles), of a LaplaceFit by pma.fit")
@@ -76,10 +75,10 @@ def verdict(tree: xr.DataTree) -> str:
         sentences.append(f"Of the best utility in the pool, judged by the reference, its picks have: {listed}.")
         if poor := ", ".join(shares.index[shares < GOOD_DECISION]):
             wanted.append(f"look at the utilities of {poor}, or fit with more particles")
-    outside = tree["predictions"]["is_outside"].to_numpy()
-    if outside.mean() > _OUTSIDE:
-        sentences.append(f"But {outside.sum()} of {outside.size} observations miss the reference's 99 % intervals.")
-        wanted.append("change the model, whatever its computation (pma.advise(fit) may say why)")
+    surprise = tree["predictions"]["surprise"].to_numpy()
+    if surprise.mean() > _SURPRISING or surprise.max() > _IMPOSSIBLE:
+        sentences.append(f"But the observations contradict both, above all row {surprise.argmax()} of y_new.")
+        wanted = ["look at these observations, and at the model (pma.advise(fit) may say why)"]
     if doubts := tree.attrs["doubts"]:
         sentences.append(f"But the reference is doubtful: {doubts}.")
         wanted = ["make the reference longer (n_particles, draws), or give the parameters tighter priors"]

@@ -32,6 +32,7 @@ from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.predictions.conditioned_gps import check_units
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.spaces.space import Space
 from pymc_active.support.files import read, read_generator, write, write_generator
@@ -336,6 +337,8 @@ class Learner(Summarized):
     def add_model(self, gpm: GPModel, label: Any = None) -> None:
         """Add a model, labelled by its kernel expression by default; it gets the data told so far."""
         models = self._several("add_model").with_model(gpm, label)
+        if self.learn != "model":
+            check_units(models.models.values())
         self._current.become(self._run.refitted(models))
 
     def remove_model(self, label: Any) -> None:
@@ -541,10 +544,10 @@ class Learner(Summarized):
         if limits is not None:
             self._current.check_stoppable()
         sizes = {"y_trials": y_trials, "exposure": exposure}
-        # Before anything is measured. All outcomes can be zero.
+        # Before anything is measured. All outcomes can be one.
         known = self._read_known(1, None, None, **sizes)
         for one in self._readers:
-            one.check_outcomes(np.zeros(1), known)
+            one.check_outcomes(np.ones(1), known)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:
@@ -668,8 +671,7 @@ class Learner(Summarized):
         measurement in the criterion's units (for ``learn="function"`` of a GP, by how much it lowers the variance of
         predictions, in units of y²; with a ``likelihood``, and of a ``pm.Model``, nats); there ``delta`` means nothing.
         Before there is a model, and while all y are equal, the answer is False. All answers trust the model, which
-        knows nothing of a peak
-        narrower than what it has seen.
+        knows nothing of a peak narrower than what it has seen.
 
         References
         ----------

@@ -332,7 +332,7 @@ def read_subject(gpm: Any, learn: str, prior: Prior, inference: str) -> Followed
     if learn in ("parameters", "hyperparameters"):
         raise ValueError(f"learn={learn!r} takes a single model: pass one, or use learn='model'")
     models = read_models(gpm)
-    if learn == "function":
+    if learn != "model":
         check_units(models.values())
     prior_weights(prior, list(models))  # raises before anything long runs
     return FollowedModels.of(models, inference, prior=prior)

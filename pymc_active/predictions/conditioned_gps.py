@@ -40,8 +40,8 @@ def check_units(models: Iterable[Any]) -> None:
     likelihoods = [getattr(model, "likelihood", None) for model in models]
     if len({likelihood is None or likelihood.has_unit for likelihood in likelihoods}) > 1:
         raise ValueError(
-            "functions of y and of its logarithm have no common unit: take likelihood='warped', not 'lognormal', or a "
-            "criterion of outcomes, such as uncertainty or expected_improvement"
+            "functions of y and of its logarithm have no common unit: such models can be told apart (learn='model', "
+            "bams) and averaged in predictions; for all else take likelihood='warped' in place of 'lognormal'"
         )
 
 

@@ -122,7 +122,9 @@ def predict(
     known = ensemble.gpm.read_known(len(points), X_new, y_trials=y_trials, exposure=exposure)
     size = np.ones(len(points)) if known is None else known
     if values is not None:
-        ensemble.gpm.check_outcomes(values, size)
+        # Beside other models a logarithm has no density where it is undefined.
+        real = [gpm for gpm in ensemble.processes if gpm.likelihood is None or gpm.likelihood.has_unit]
+        (real or ensemble.processes)[0].check_outcomes(values, size)
     if is_of_processes(ensemble):
         for process in ensemble.processes:
             process.check_rows(points)
