@@ -99,7 +99,7 @@ def test_threads_change_no_digit(name, monkeypatch):
     threads._pool.cache_clear()
     together = likelihoods(posterior, thetas, 0.1, monkeypatch, True)
     blocks = likelihoods(posterior, thetas, 0.1, monkeypatch, False)
-    monkeypatch.setattr(base, "_STACKED", 5 * N**2)
+    monkeypatch.setattr(base, "STACKED", 5 * N**2)
     in_threads = likelihoods(posterior, thetas, 0.1, monkeypatch, False)
     threads._pool.cache_clear()
     for a, b in zip(alone[:3], together[:3], strict=True):

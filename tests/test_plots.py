@@ -599,9 +599,9 @@ def model_table():
 
 def test_a_search_is_shown_by_the_evidences_of_its_kernels():
     """Those of the logarithm of y, if the search went on with it."""
-    search = pma.search.StructureSearch(model_table(), {}, "evidence", "depth 2 reached")
+    search = pma.search.StructureSearch(model_table(), {}, "depth 2 reached")
     assert len(plots.plot(search, n=2).get_yticklabels()) == 2
-    of_few = pma.search.StructureSearch(model_table().isel(model=slice(2)), {}, "evidence", "", logarithm=search)
+    of_few = pma.search.StructureSearch(model_table().isel(model=slice(2)), {}, "", logarithm=search)
     assert len(plots.plot(of_few).get_yticklabels()) == 4
 
 
