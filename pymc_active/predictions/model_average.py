@@ -64,7 +64,7 @@ def model_posterior(fits: Fits, *, prior: Prior = None) -> xr.DataArray:
     The evidence of :func:`fit_laplace` (Malkomes & Garnett 2015, Active Structure Discovery for Gaussian Processes) is
     the sum over the modes found, :math:`\log \sum_k \exp E_k` over ``fit.modes``, without secondary modes whose
     curvature had to be floored. It counts the overlap of modes twice, and on small data it is wrong by up to a few
-    nats, differently for each model: compare models by :func:`fit`.
+    nats, differently for each model: compare models by :func:`pymc_active.fit`.
 
     Examples
     --------
