@@ -198,6 +198,9 @@ def test_predictions_from_logarithms_are_of_log_normal_outputs():
         np.testing.assert_allclose(found[f"{name}_quantile"][0], direct.ppf(0.1))
     # What a logarithm cannot be has no density.
     np.testing.assert_allclose(found.y_log_density, direct.logpdf(y))
+    boxed = pma.fit_laplace(pma.ard_gp([[0.0], [1.0]], [0.0, 1.0], bounds=[(0, 1)]), n_restarts=1, progressbar=False)
+    with pytest.warns(pma.DataWarning, match="X_new"):
+        predict_from_logarithms(boxed, [[9.0]])
 
 
 @pytest.mark.slow

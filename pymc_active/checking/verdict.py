@@ -16,7 +16,7 @@ AS_GOOD, WORSE = 0.02, 0.1
 EVIDENCE_MATTERS = 0.7
 # Below this share of the best, one measurement in ten is wasted.
 GOOD_DECISION = 0.9
-# Surprise that speaks against the model, of all on average and of one: points near each other may vary together.
+# Surprise that speaks against a model, of all points on average and of one; of 60 data sets from the model none did.
 _SURPRISING, _IMPOSSIBLE = 3.0, 15.0
 # A reference misses mass if its evidence is lower by more than this many common standard errors: a guess.
 _CONTRADICTION = 4.0

@@ -113,11 +113,7 @@ def predict(
     if is_of_processes(ensemble):
         ensemble.gpm.check_replaceable()
     X_new = ensemble.gpm.read_pool(X_new)
-    points = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs)
-    if ensemble.gpm.box is not None:
-        lost = "there the model knows no more than its prior"
-        low, high = ensemble.gpm.box
-        warn_if(far_outside(points, low, high, ensemble.gpm.inputs, "X_new", lost))
+    points = _read_points(ensemble.gpm, X_new)
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
     known = ensemble.gpm.read_known(len(points), X_new, y_trials=y_trials, exposure=exposure)
     size = np.ones(len(points)) if known is None else known
@@ -132,6 +128,15 @@ def predict(
         return _dataset(found, X_new, probabilities, ensemble.method)
     found = _in_blocks(ensemble, LatentOutcomes.of(ensemble), size, points, probabilities, values)
     return _dataset(found, X_new, probabilities, ensemble.method)
+
+
+def _read_points(gpm: Any, X_new: Any) -> np.ndarray:
+    """Points (m, D) of a table; warns of those far outside the box of the model."""
+    points = read_inputs(X_new, "X_new", inputs=gpm.inputs)
+    if gpm.box is not None:
+        (low, high), lost = gpm.box, "there the model knows no more than its prior"
+        warn_if(far_outside(points, low, high, gpm.inputs, "X_new", lost))
+    return points
 
 
 def _in_blocks(
@@ -195,7 +200,7 @@ def predict_from_logarithms(
 ) -> xr.Dataset:
     """:func:`predict` of a model of logarithms, in units of the numbers themselves, with ``y_mean`` besides."""
     ensemble, y = ensemble_from(source, "predict", **options), None
-    X, probabilities = read_inputs(X_new, "X_new", inputs=ensemble.gpm.inputs), read_probabilities(quantiles)
+    X, probabilities = _read_points(ensemble.gpm, X_new), read_probabilities(quantiles)
     if y_new is not None:
         y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")
     found = _in_blocks(ensemble, LatentOutcomes.of(ensemble, LogNormal()), np.ones(len(X)), X, probabilities, y)
