@@ -18,7 +18,15 @@ rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (N, D))
 y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=N)
 
+COMPOSITES = [
+    "LIN[0] + PER[1] * RQ[2]",
+    "(SE[0] + C) * STEP[1] * MAT52[2] + LIN0[3]",
+    "MAT12[0] * (PER[1] + RQ[0] + RQ[1]) * MAT32[3]",
+]
 MODELS = {
+    **{text: lambda text=text: pma.composite_gp(X, y, text, bounds=BOX) for text in COMPOSITES},
+    "fixed": lambda: pma.composite_gp(X, y, "PER[0] + SE[1]", period={0: 1.0}, bounds=BOX),
+    "search": lambda: pma.composite_gp(X, y, "(SE + LIN) * (PER + RQ)", bounds=BOX),
     **{kernel: lambda kernel=kernel: pma.ard_gp(X, y, bounds=BOX, kernel=kernel) for kernel in PROFILES},
     "embedding": lambda: pma.embedding_gp(X, y, n_components=2, bounds=BOX, mean="linear"),
     "row space": lambda: pma.embedding_gp(np.hstack([X] * 15), y, n_components=2, bounds=BOX * 15),
@@ -55,6 +63,25 @@ def test_they_are_what_arrays_give(name, monkeypatch):
     assert likelihoods(posterior, thetas, 0.3, monkeypatch, True).value.std() > 1
 
 
+@pytest.mark.parametrize("text", COMPOSITES)
+def test_one_particle_of_a_sum_or_product_is_as_of_many(text, monkeypatch):
+    """In the loop by itself, and by whole matrices of numbers."""
+    posterior = MODELS[text]().posterior()
+    assert posterior.is_fused
+    thetas = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=(4, posterior.n_parameters))
+    many = posterior.log_likelihoods(thetas, 0.1)
+    for s, theta in enumerate(thetas):
+        value, gradient = posterior.value_and_gradient(theta, 0.1)
+        prior, slope = posterior.prior_value_and_gradient(theta)
+        assert value - prior == pytest.approx(many.value[s], 1e-12)
+        np.testing.assert_allclose(gradient - slope, many.gradient[s], 1e-9, 1e-9)
+        state = posterior.state(theta, 0.1)
+        np.testing.assert_allclose(many.value[s], -state.factor.nll, 1e-10)
+        np.testing.assert_allclose(many.gradient[s], -posterior.likelihood_gradient(state), 1e-7, 1e-7)
+    monkeypatch.setattr(factor, "_COMPILED", (1000, 1000))
+    assert not posterior.is_fused
+
+
 def test_gradients_are_those_of_differences(monkeypatch):
     posterior = MODELS["embedding"]().posterior()
     theta = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=posterior.n_parameters)
@@ -65,11 +92,15 @@ def test_gradients_are_those_of_differences(monkeypatch):
     np.testing.assert_allclose((up - down) / 2e-5, gradient, 1e-5, 1e-5)
 
 
-def test_exponentials_have_the_last_digit_but_one():
+def test_exponentials_and_logarithms_have_the_last_digit_but_one():
     x = np.concatenate([-rng.uniform(0, FARTHEST, 1000), [0.0, -1e-300, -FARTHEST, -0.5 * np.log(2)]])
     found = x.copy()
     compiled._exp(found, np.empty_like(x))
     np.testing.assert_allclose(found, np.exp(x), 4e-16)
+    positive = np.concatenate([np.exp(rng.uniform(-5, 60, 1000)), [1.0, 1 + 1e-15, 0.75, np.sqrt(0.5), 2.0]])
+    logs = positive.copy()
+    compiled._log(logs, np.empty_like(logs))
+    np.testing.assert_allclose(logs, np.log(positive), 1e-15, 2e-16)
     # As it is compiled inside other loops, which have other flags.
     for number, profile in enumerate(PROFILES.values()):
         s = np.array([0.0, 1e-13, 1e-3, 2.0, 50.0, 1e6])
@@ -89,7 +120,7 @@ def test_matrices_that_are_not_sound_have_no_density():
     np.testing.assert_allclose(np.tril(G[0]), np.eye(50) - np.tril(np.ones((50, 50))))
 
 
-@pytest.mark.parametrize("name", ["embedding", "ExpQuad"])
+@pytest.mark.parametrize("name", ["embedding", "ExpQuad", COMPOSITES[1]])
 def test_threads_change_no_digit(name, monkeypatch):
     posterior = MODELS[name]().posterior()
     thetas = posterior.prior.mean + 0.5 * posterior.prior.sd * rng.normal(size=(31, posterior.n_parameters))

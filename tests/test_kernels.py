@@ -294,35 +294,6 @@ def test_many_points_are_evaluated_in_blocks_of_rows(kernel):
     assert_allclose(found.in_noise, -0.5 * np.trace(state.factor.W), rtol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", ["LIN + PER * RQ", "C * MAT32 + STEP * SE", "SE + PER0"])
-@pytest.mark.parametrize("n", [12, 45, 90, 110])
-def test_equal_distances_are_evaluated_once(kernel, n):
-    """As the whole covariance, of months in years, in any order, some of them twice."""
-    rng = np.random.default_rng(n)
-    x = rng.permutation(np.append(1949 + np.arange(n - 2) / 12, [1949.25, 1949.25]))[:, None]
-    posterior = pma.composite_gp(x, np.sin(5 * x[:, 0]), kernel, bounds=[(1949, 1960)]).posterior()
-    distinct = posterior.pairs.distinct
-    # Rounding may tell a few apart.
-    assert n - 2 <= len(distinct) < n + 4
-    thetas = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=(5, posterior.n_parameters))
-    found = posterior.log_likelihoods(thetas, extra_noise=0.01)
-    for s, theta in enumerate(thetas):
-        state = posterior.state(theta, extra_noise=0.01)
-        slope = -posterior.likelihood_gradient(state)
-        assert_allclose(found.value[s], -state.factor.nll, rtol=1e-9)
-        assert_allclose(found.gradient[s], slope, rtol=1e-6, atol=1e-8 * np.abs(slope).max())
-        alone = posterior.value_and_gradient(theta, 0.01)
-        assert_allclose(alone[1], slope + posterior.prior_value_and_gradient(theta)[1], rtol=1e-6, atol=1e-6)
-
-
-def test_distances_are_equal_on_grids_only():
-    x, y = np.linspace(0, 1, 30), np.arange(30.0)
-    grid = np.stack(np.meshgrid(np.arange(6.0), np.linspace(0, 1, 5)), -1).reshape(-1, 2)
-    assert len(pma.composite_gp(grid, y, "SE[0] * PER[1]").posterior().pairs.distinct) == 30
-    assert pma.composite_gp(x[:, None] ** 1.01, y, "SE").posterior().pairs.distinct is None
-    assert pma.composite_gp(np.tile(grid, 2), y, "SE[0]").posterior().pairs.distinct is None
-
-
 def test_the_slope_in_the_noise_is_that_of_the_likelihood():
     posterior = get("ExpQuad").posterior()
     theta, h = posterior.prior.mean[None], 1e-5

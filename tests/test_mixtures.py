@@ -14,7 +14,7 @@ from traces import mutual_information, posterior_draws
 import pymc_active as pma
 from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
-from pymc_active.inference.hmc import Places, jittered, trajectories
+from pymc_active.inference.hmc import Halves, Places, jittered, trajectories
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.moments import draw_moments, marginal_moments
@@ -183,6 +183,36 @@ def test_trajectories_leave_the_density_as_it_is(root):
     for power, expected in ((1, digamma(shape)), (2, polygamma(1, shape) + digamma(shape) ** 2)):
         means = (batches**power).mean(1)
         assert (np.abs(means.mean(0) - expected) < 4 * means.std(0, ddof=1) / np.sqrt(30)).all()
+
+
+@pytest.mark.parametrize(("S", "P"), [(64, 20), (64, 40), (41, 1)])
+def test_halves_of_particles_leave_the_density_as_it_is(S, P):
+    """Each moves by the covariance of the other: with its own, of so few, particles would drift outwards."""
+    rng = np.random.default_rng(S + P)
+    root = np.linalg.cholesky(np.cov(rng.normal(size=(P, 2 * P))).reshape(P, P))
+    precision, spreads = np.linalg.inv(root @ root.T), []
+
+    def evaluate(z):
+        return -0.5 * np.einsum("si,ij,sj->s", z, precision, z), -z @ precision
+
+    for _ in range(6):
+        z = rng.normal(size=(S, P)) @ root.T
+        places = Places(z, *evaluate(z))
+        for _ in range(20):
+            halves = Halves(places.z, rng)
+            one, other = (places.z[rows] for rows in halves.rows)
+            assert len(one) + len(other) == S
+            if 2 * P < S:
+                shrunk = np.cov(other.T, bias=True).reshape(P, P) * ((1 - 2 * P / S) + 2 * P / S * np.eye(P))
+                np.testing.assert_allclose(halves.roots[0] @ halves.roots[0].T, shrunk)
+            places = trajectories(evaluate, places, halves, jittered(0.5, S, rng), 4, rng).places
+        spreads.append(-2 * places.value / P)
+    spreads = np.array(spreads)
+    # Mean squares in units of the density, whose mean is one.
+    assert abs(spreads.mean() - 1) < 4 * np.sqrt(2 / (P * spreads.size))
+    x, momentum = rng.normal(size=(2, S, P))
+    pulled, pushed = halves.times(x), halves.times(momentum, transpose=True)
+    assert np.vdot(pulled, momentum) == pytest.approx(np.vdot(x, pushed))
 
 
 # Predictions.

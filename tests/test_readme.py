@@ -43,7 +43,8 @@ def test_the_lines_run_in_order_and_so_do_the_calls_of_the_tables(names, tmp_pat
     monkeypatch.chdir(tmp_path)
     page = README.read_text()
     [own, block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(own, names)
+    # Large doses tell nearly as much: about one seed in sixty asks for the largest.
+    exec(own.replace("repeat=True", "repeat=True, random_seed=0"), names)
     assert 5 < names["x"]["dose"].item() < 12
     assert np.isfinite(az.loo(names["trace"]).elpd)
     assert "n=25" in block

@@ -10,11 +10,14 @@ import numpy as np
 
 from pymc_active.kernels.node import Lines, Node
 from pymc_active.kernels.polynomials import combine
+from pymc_active.kernels.program import ADD, MULTIPLY
 from pymc_active.kernels.spectra import Term
 
 
 class Add(Node):
     """A sum of nodes."""
+
+    joins = ADD
 
     def __init__(self, parts: Sequence[Node]):
         self.parts = list(parts)
@@ -26,7 +29,7 @@ class Add(Node):
         parts = [part.diagonal(theta, X) for part in self.parts]
         return sum(value for value, _ in parts), [t for _, tangents in parts for t in tangents]
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _Added([part.batch(thetas, pairs) for part in self.parts])
 
     def lines(self, theta, a, b):
@@ -59,6 +62,8 @@ class _Added:
 class Multiply(Node):
     """A product of two nodes."""
 
+    joins = MULTIPLY
+
     def __init__(self, left: Node, right: Node):
         self.left, self.right = left, right
         # A product of products is one product.
@@ -72,7 +77,7 @@ class Multiply(Node):
         b, db = self.right.diagonal(theta, X)
         return a * b, [(i, t * b) for i, t in da] + [(i, a * t) for i, t in db]
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _Multiplied(self.left.batch(thetas, pairs), self.right.batch(thetas, pairs))
 
     def lines(self, theta, a, b):

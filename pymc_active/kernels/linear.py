@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_active.kernels.node import Differences, Node, Pairs, roles, variances
+from pymc_active.kernels.node import Node, Pairs, roles, variances
 from pymc_active.kernels.polynomials import Polynomial, add, line, multiply
+from pymc_active.kernels.program import CONSTANT, LINEAR, Leaf
 from pymc_active.kernels.spectra import Factor, Term
 from pymc_active.kernels.stationary import Stationary
 
@@ -13,19 +14,21 @@ from pymc_active.kernels.stationary import Stationary
 class Constant(Node):
     """outputscale² everywhere."""
 
-    is_even = True
-
     def __init__(self, log_outputscale: int):
         self.log_outputscale, self.columns = log_outputscale, np.arange(0)
         self.roles = {"log_outputscale": log_outputscale}
         self.structure = ("C",)
+
+    @property
+    def loop(self):
+        return Leaf(CONSTANT, self.columns, [], -1, self.log_outputscale)
 
     def at(self, theta, X, Z=None):
         return _ConstantAt(self, theta, X, X if Z is None else Z)
 
     diagonal = Stationary.diagonal
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _ConstantBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):
@@ -56,9 +59,9 @@ class _ConstantAt:
 
 
 class _ConstantBatch:
-    def __init__(self, node: Constant, thetas: np.ndarray, pairs: Differences):
+    def __init__(self, node: Constant, thetas: np.ndarray, pairs: Pairs):
         self.index, self.P = node.log_outputscale, thetas.shape[1]
-        self.K = np.repeat(variances(thetas, self.index), len(pairs), axis=1)
+        self.K = np.repeat(variances(thetas, self.index), len(pairs.rows), axis=1)
 
     def pullback(self, W):
         gradient = np.zeros((len(W), self.P))
@@ -87,6 +90,11 @@ class Linear(Node):
     def centred(self, theta, X):
         return X[..., self.columns] - (0.0 if self.location is None else theta[self.location])
 
+    @property
+    def loop(self):
+        location = [-1] * len(self.columns) if self.location is None else self.location
+        return Leaf(LINEAR, self.columns, location, -1, self.log_outputscale)
+
     def at(self, theta, X, Z=None):
         return _LinearAt(self, theta, X, Z)
 
@@ -99,7 +107,7 @@ class Linear(Node):
             tangents += [(int(i), -2 * variance * A[:, d]) for d, i in enumerate(self.location)]
         return value, tangents
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _LinearBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

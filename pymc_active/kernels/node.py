@@ -26,12 +26,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_active.kernels.polynomials import Polynomial
+from pymc_active.kernels.program import Leaf
 from pymc_active.kernels.spectra import Term
 
 Tangents = list[tuple[int, np.ndarray]]
-# Inputs up to which equal differences are looked for, how far these are apart, as a part of the largest one, and how
-# many there are, as a part of all pairs, if looking pays (guesses).
-_FEW_INPUTS, _ROUNDING, _SHARE = 3, 1e-12, 0.3
 
 
 class Node:
@@ -39,6 +37,8 @@ class Node:
 
     # Terms of a sum, factors of a product; none for a base kernel.
     parts: Sequence[Node] = ()
+    # How a program joins these.
+    joins: int
     # Of a base kernel: its parameters, such as "log_period", and their positions; its name and what else identifies it.
     roles: dict[str, int]
     structure: tuple
@@ -50,9 +50,9 @@ class Node:
     inert: float
 
     @property
-    def is_even(self) -> bool:
-        """Whether it depends on the absolute differences of inputs alone."""
-        return bool(self.parts) and all(part.is_even for part in self.parts)
+    def loop(self) -> Leaf | None:
+        """A base kernel as compiled loops know it; None if they do not."""
+        return None
 
     @property
     def leaves(self) -> list[Node]:
@@ -67,14 +67,8 @@ class Node:
         """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
         raise NotImplementedError
 
-    def batch(self, thetas: np.ndarray, pairs: Differences) -> Batch:
-        """Evaluate among the data at every row of ``thetas`` (S, P); once at equal differences, if that is enough."""
-        if self.is_even and pairs.distinct is not None:
-            return _Repeated(self._batch(thetas, pairs.distinct), pairs.distinct)
-        return self._batch(thetas, pairs)
-
-    def _batch(self, thetas: np.ndarray, pairs: Any) -> Batch:
-        """As :meth:`batch`, at every pair: :class:`Pairs`, unless it depends on :class:`Differences` alone."""
+    def batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
+        """Evaluate among the data at every row of ``thetas`` (S, P)."""
         raise NotImplementedError
 
     def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
@@ -99,94 +93,30 @@ class Node:
             part.check_twice_differentiable()
 
 
-class Differences:
-    """Differences of inputs between pairs of points."""
+class Pairs:
+    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included."""
 
-    # What stands for several pairs each, if there is less of it.
-    distinct: Distinct | None = None
-
-    def __init__(self) -> None:
-        self._kept: dict[bytes, np.ndarray] = {}
-
-    def __len__(self) -> int:
-        """Number of pairs q."""
-        raise NotImplementedError
+    def __init__(self, X: np.ndarray):
+        self.X = X
+        self.rows, self.columns = np.tril_indices(len(X))
+        # Where they stand in a flat (n, n) matrix.
+        self.places = self.rows * len(X) + self.columns
+        self._differences: dict[bytes, np.ndarray] = {}
 
     def differences(self, columns: np.ndarray) -> np.ndarray:
         """x_i - x_j for these input columns, (C, q)."""
-        raise NotImplementedError
+        key = columns.tobytes()
+        if key not in self._differences:
+            some = self.X[:, columns].T
+            self._differences[key] = some[:, self.rows] - some[:, self.columns]
+        return self._differences[key]
 
     def squared_differences(self, columns: np.ndarray) -> np.ndarray:
         """(x_i - x_j)² for these input columns, (C, q)."""
         key = b"squared" + columns.tobytes()
-        if key not in self._kept:
-            self._kept[key] = np.square(self.differences(columns))
-        return self._kept[key]
-
-
-class Distinct(Differences):
-    """Absolute differences (D, u), each of so many pairs: ``counts`` (u,)."""
-
-    def __init__(self, apart: np.ndarray, counts: np.ndarray):
-        super().__init__()
-        self.apart = apart
-        self.starts, self.which = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
-
-    def __len__(self):
-        return len(self.starts)
-
-    def differences(self, columns):
-        return self.apart[columns]
-
-
-class Pairs(Differences):
-    """The lower triangle of the n x n pairs of rows of ``X``, diagonal included.
-
-    Points on a grid have few ``distinct`` differences; then pairs with the same one stand together.
-    """
-
-    def __init__(self, X: np.ndarray):
-        super().__init__()
-        self.X = X
-        self.rows, self.columns = np.tril_indices(len(X))
-        self.distinct = self._find_distinct() if len(X) and 0 < X.shape[1] <= _FEW_INPUTS else None
-        # Where they stand in a flat (n, n) matrix.
-        self.places = self.rows * len(X) + self.columns
-
-    def __len__(self):
-        return len(self.rows)
-
-    def _find_distinct(self) -> Distinct | None:
-        apart, group = np.abs(self.X.T[:, self.rows] - self.X.T[:, self.columns]), np.zeros(len(self), int)
-        for row in apart:
-            # Inputs in equal steps have equal differences but for rounding errors.
-            steps = np.round(row / max(_ROUNDING * row.max(), np.finfo(float).tiny))
-            values, number = np.unique(steps, return_inverse=True)
-            group = group * len(values) + number
-        _, first, group, counts = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
-        if len(first) > _SHARE * len(group):
-            return None
-        order = np.argsort(group, kind="stable")
-        self.rows, self.columns = self.rows[order], self.columns[order]
-        return Distinct(apart[:, first], counts)
-
-    def differences(self, columns):
-        key = columns.tobytes()
-        if key not in self._kept:
-            some = self.X[:, columns].T
-            self._kept[key] = some[:, self.rows] - some[:, self.columns]
-        return self._kept[key]
-
-
-class _Repeated:
-    """A kernel at distinct differences, for all pairs."""
-
-    def __init__(self, inner: Batch, distinct: Distinct):
-        self.inner, self.starts = inner, distinct.starts
-        self.K = np.take(inner.K, distinct.which, axis=1)
-
-    def pullback(self, W):
-        return self.inner.pullback(np.add.reduceat(W, self.starts, axis=1))
+        if key not in self._differences:
+            self._differences[key] = np.square(self.differences(columns))
+        return self._differences[key]
 
 
 class Batch(Protocol):

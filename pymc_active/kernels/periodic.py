@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import ive
 
 from pymc_active.kernels.exponential import ExponentialAt
-from pymc_active.kernels.node import Differences, Node, outer_differences, two_outer, variances
+from pymc_active.kernels.node import Node, Pairs, outer_differences, two_outer, variances
 from pymc_active.kernels.polynomials import Polynomial, add, compose, line
+from pymc_active.kernels.program import PERIODIC, Leaf
 from pymc_active.kernels.radial import correlation
 from pymc_active.kernels.spectra import Spectrum, Term
 from pymc_active.kernels.stationary import Stationary
@@ -60,8 +61,6 @@ def lattice_step(x: np.ndarray) -> float:
 class Periodic(Node):
     """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
 
-    is_even = True
-
     def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
         self.log_lengthscale, self.log_period = log_lengthscale, log_period
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
@@ -69,12 +68,18 @@ class Periodic(Node):
         self.structure = ("PER", tuple(self.columns.tolist()))
         self.hidden, self.inert = log_period, 40.0
 
+    @property
+    def loop(self):
+        return Leaf(
+            PERIODIC, self.columns, [self.log_period] * len(self.columns), self.log_lengthscale, self.log_outputscale
+        )
+
     def at(self, theta, X, Z=None):
         return _PeriodicAt(self, theta, X, Z)
 
     diagonal = Stationary.diagonal
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _PeriodicBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):
@@ -189,7 +194,7 @@ class _PeriodicAt(ExponentialAt):
 
 
 class _PeriodicBatch:
-    def __init__(self, node: Periodic, thetas: np.ndarray, pairs: Differences):
+    def __init__(self, node: Periodic, thetas: np.ndarray, pairs: Pairs):
         self.node, self.P = node, thetas.shape[1]
         scale = np.pi * np.exp(-thetas[:, node.log_period])
         self.weight = 4 * np.exp(-2 * thetas[:, node.log_lengthscale])[:, None]
@@ -242,6 +247,10 @@ class ZeroMeanPeriodic(Periodic):
         super().__init__(log_lengthscale, log_period, columns, log_outputscale)
         self.structure = ("PER0", tuple(self.columns.tolist()))
 
+    @property
+    def loop(self):
+        return None
+
     def stretch(self, log_lengthscale: Any) -> tuple[Any, Any, Any]:
         """1 / (1 - m) and its first two derivatives, with m = (exp(-w) I₀(w))^D and w = 1 / lengthscale²."""
         # Below this, 1 - m is but rounding error, and the kernel has long been a cosine.
@@ -258,7 +267,7 @@ class ZeroMeanPeriodic(Periodic):
     def at(self, theta, X, Z=None):
         return _ZeroMeanPeriodicAt(self, theta, X, Z)
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _ZeroMeanPeriodicBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):
@@ -326,7 +335,7 @@ class _ZeroMeanPeriodicAt:
 
 
 class _ZeroMeanPeriodicBatch:
-    def __init__(self, node: ZeroMeanPeriodic, thetas: np.ndarray, pairs: Differences):
+    def __init__(self, node: ZeroMeanPeriodic, thetas: np.ndarray, pairs: Pairs):
         self.node, self.periodic = node, _PeriodicBatch(node, thetas, pairs)
         value, slope, _ = node.stretch(thetas[:, node.log_lengthscale])
         variance = variances(thetas, node.log_outputscale)

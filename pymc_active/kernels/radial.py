@@ -69,6 +69,12 @@ def matern12(s: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
 NAMES: dict[Profile, str] = {exp_quad: "SE", matern12: "MAT12", matern32: "MAT32", matern52: "MAT52"}
 PROFILES: dict[str, Profile] = {"ExpQuad": exp_quad, "Matern12": matern12, "Matern32": matern32, "Matern52": matern52}
 
+
+def number_of(profile: Profile) -> int:
+    """The number by which compiled loops know a profile."""
+    return list(PROFILES.values()).index(profile)
+
+
 # How often functions with these kernels can be differentiated, in mean square.
 MEAN_SQUARE_DERIVATIVES: dict[Profile, int] = {exp_quad: 4, matern12: 0, matern32: 1, matern52: 2}
 # The frequency of a Matern kernel has Student's t distribution with these degrees of freedom, a normal one if infinite.

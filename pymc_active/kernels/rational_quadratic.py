@@ -7,6 +7,7 @@ from scipy.special import gammaincinv
 
 from pymc_active.kernels.exponential import ExponentialAt
 from pymc_active.kernels.node import squared_distance, variances
+from pymc_active.kernels.program import RATIONAL_QUADRATIC, Leaf
 from pymc_active.kernels.spectra import Spectrum, Term
 from pymc_active.kernels.stationary import Stationary, StationaryBatch, pull_through_distance
 
@@ -20,10 +21,14 @@ class RationalQuadratic(Stationary):
         self.roles = {"log_lengthscale": log_lengthscale, "log_alpha": log_alpha, "log_outputscale": log_outputscale}
         self.structure = ("RQ", tuple(self.columns.tolist()))
 
+    @property
+    def loop(self):
+        return Leaf(RATIONAL_QUADRATIC, self.columns, self.column_indices, self.log_alpha, self.log_outputscale)
+
     def at(self, theta, X, Z=None):
         return _RationalQuadraticAt(self, theta, X, Z)
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _RationalQuadraticBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

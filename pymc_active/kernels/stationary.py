@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.kernels.node import Differences, Node, roles, squared_distance, variances
+from pymc_active.kernels.node import Node, Pairs, roles, squared_distance, variances
 from pymc_active.kernels.polynomials import Polynomial, compose
-from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, NAMES, PROFILES, Profile
+from pymc_active.kernels.program import Leaf
+from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, NAMES, PROFILES, Profile, number_of
 from pymc_active.kernels.spectra import Term, radial_spectrum
 
 
@@ -19,8 +20,6 @@ class Stationary(Node):
 
     ``groups`` pairs the position of each log lengthscale with the input columns it scales; ARD has a group per input.
     """
-
-    is_even = True
 
     def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
         self.profile = PROFILES[profile]
@@ -33,6 +32,10 @@ class Stationary(Node):
         self.columns = np.concatenate([columns for _, columns in self.groups])
         self.column_indices = np.repeat(indices, [len(columns) for _, columns in self.groups])
 
+    @property
+    def loop(self):
+        return Leaf(number_of(self.profile), self.columns, self.column_indices, -1, self.log_outputscale)
+
     def at(self, theta, X, Z=None):
         return _StationaryAt(self, theta, X, Z)
 
@@ -40,7 +43,7 @@ class Stationary(Node):
         value = np.full(len(X), np.exp(2 * theta[self.log_outputscale]))
         return value, [(self.log_outputscale, 2 * value)]
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return StationaryBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):
@@ -145,7 +148,7 @@ def pull_through_distance(at: Any, Wk1: np.ndarray) -> np.ndarray:
 class StationaryBatch:
     """A stationary kernel among the data for many hyperparameters; see :meth:`Node.batch`."""
 
-    def __init__(self, node: Stationary, thetas: np.ndarray, pairs: Differences):
+    def __init__(self, node: Stationary, thetas: np.ndarray, pairs: Pairs):
         self.node, self.P = node, thetas.shape[1]
         self.squares = pairs.squared_differences(node.columns)
         self.weights = np.exp(-2 * thetas[:, node.column_indices])
@@ -173,7 +176,7 @@ class StationaryBatch:
 class EmbeddedBatch:
     """outputscale² g(|R x - R x'|²) for embeddings R (S, d, D), without its own place for the gradient in R."""
 
-    def __init__(self, profile: Profile, R: np.ndarray, log_outputscales: np.ndarray, pairs: Differences):
+    def __init__(self, profile: Profile, R: np.ndarray, log_outputscales: np.ndarray, pairs: Pairs):
         S, d, D = R.shape
         self.differences = pairs.differences(np.arange(D))
         self.moved = (R.reshape(S * d, D) @ self.differences).reshape(S, d, -1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_active.kernels.node import Node, Pairs, roles, variances
 from pymc_active.kernels.polynomials import compose, line, multiply
+from pymc_active.kernels.program import STEP, Leaf
 from pymc_active.kernels.spectra import Factor, Term, sigmoid
 
 # Prior sds in which a step may be, and its places at most, in a scan.
@@ -31,6 +32,10 @@ class Step(Node):
         """The sigmoid."""
         return Factor(int(self.columns[0]), theta[self.location], np.exp(theta[self.log_width]))
 
+    @property
+    def loop(self):
+        return Leaf(STEP, self.columns, [self.location], self.log_width, self.log_outputscale)
+
     def at(self, theta, X, Z=None):
         return _StepAt(self, theta, X, Z)
 
@@ -41,7 +46,7 @@ class Step(Node):
         tangents = [(index, 2 * variance * s * d) for index, d in zip(self._free, derivatives, strict=True)]
         return value, [(self.log_outputscale, 2 * value), *tangents]
 
-    def _batch(self, thetas, pairs):
+    def batch(self, thetas, pairs):
         return _StepBatch(self, thetas, pairs)
 
     def lines(self, theta, a, b):

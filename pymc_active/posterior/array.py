@@ -11,10 +11,10 @@ from typing import NamedTuple, override
 import numpy as np
 
 from pymc_active.kernels.node import Node, Pairs, squared_distance
-from pymc_active.kernels.radial import PROFILES, Profile
+from pymc_active.kernels.program import Leaf, Program
+from pymc_active.kernels.radial import Profile, number_of
 from pymc_active.kernels.stationary import EmbeddedBatch, RadialLines, Stationary, check_profile
 from pymc_active.posterior.base import (
-    MANY,
     STACKED,
     InputGradients,
     Likelihoods,
@@ -23,7 +23,7 @@ from pymc_active.posterior.base import (
     difference_hessian,
     gram_terms,
 )
-from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, factor_in_place, is_compiled, unsound
+from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, is_compiled, unsound
 from pymc_active.posterior.measured import MeasuredPosterior
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
@@ -33,19 +33,7 @@ _ROWS = 100
 # Numbers of the derivatives of K in all parameters, a few copies of which the exact Hessian takes, at most; beyond, the
 # step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
 _DENSE, _DIFFERENCE = 10_000_000, 1e-4
-# Points on a grid from which one particle is evaluated as a batch of one: for LIN + PER * RQ that took 0.44 ms in place
-# of 0.45 at 60 points, 0.67 in place of 1.29 at 100.
-_GRID = 60
 _NOTHING = np.empty((0, 0))
-
-
-class _Stationary(NamedTuple):
-    """S kernels outputscale² g(|u - u'|²) at U (S, d, n), and the pullback of derivatives in U to those in theta."""
-
-    profile: Profile
-    U: np.ndarray
-    log_outputscale: int
-    pullback: Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(eq=False, repr=False)
@@ -94,12 +82,12 @@ class ArrayPosterior(MeasuredPosterior):
 
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):
         S, n, P = len(thetas), len(self.y), self.n_parameters
-        full = np.hstack([thetas, np.broadcast_to(self.constants, (S, len(self.constants)))])
+        full = np.hstack([thetas, np.tile(self.constants, (S, 1))]) if len(self.constants) else thetas
         residual = self.y - full[:, self.mean_indices] @ self._basis.T
         noise = np.exp(2 * full[:, self.log_noise])
         diagonal = ((noise + extra_noise)[:, None] + self.known_variance) / self.counts
         beside = self.beside(noise + extra_noise)
-        by = self._compiled if gradient and self.is_fused else self._in_arrays
+        by = self._compiled if self.is_fused else self._in_arrays
         alpha, log_roots, slope, trace = by(full, diagonal, residual, gradient)
         value = -0.5 * np.einsum("sn,sn->s", residual, alpha) - log_roots
         value += beside.value - n * (0.5 * LOG_2PI + np.log(self.y_map.scale))
@@ -108,6 +96,13 @@ class ArrayPosterior(MeasuredPosterior):
         slope[:, self.log_noise] -= noise * (trace - 2 * beside.slope)
         slope[:, self.mean_indices] += alpha @ self._basis
         return Likelihoods(value, slope[:, :P], beside.slope - 0.5 * trace)
+
+    @override
+    def _log_likelihood(self, theta, extra_noise):
+        if not self.is_fused:
+            return super()._log_likelihood(theta, extra_noise)
+        found = self._likelihoods(theta[None], extra_noise, gradient=True)
+        return found.value[0], found.gradient[0], found.in_noise[0]
 
     def _in_arrays(self, full, diagonal, residual, gradient):
         """G⁻¹ residual, halves of log determinants, the slope in the kernel (S, P') and twice that in the noise."""
@@ -133,28 +128,23 @@ class ArrayPosterior(MeasuredPosterior):
     @property
     @override
     def is_fused(self):
-        return self._is_stationary and is_compiled(len(self.y))
+        is_composite = self.kernel is not None and bool(self.kernel.parts)
+        return self._program is not None and is_compiled(len(self.y), is_composite)
 
-    # Whether the covariance is one that has compiled loops.
-    _is_stationary = False
+    @property
+    @abstractmethod
+    def _program(self) -> Program | None:
+        """The covariance as a program for the compiled loop; None if that does not know it."""
 
     def _compiled(self, full, diagonal, residual, gradient):
-        """As :meth:`_in_arrays`, by compiled loops."""
+        """As :meth:`_in_arrays`, by a compiled loop."""
         # Imports a compiler, which small data do without.
-        from pymc_active.posterior.compiled import stationary_particles
+        from pymc_active.posterior.compiled_kernels import evaluate
 
-        stationary = self._stationary(full)
-        variances = np.exp(2 * full[:, stationary.log_outputscale])
-        number, share = list(PROFILES.values()).index(stationary.profile), unsound(residual.shape[1])
-        noise = np.broadcast_to(diagonal, residual.shape)
-        found = stationary_particles(number, stationary.U, variances, noise, residual, share)
-        slope = stationary.pullback(found.in_U)
-        slope[:, stationary.log_outputscale] += 2 * found.in_log_variance
-        return found.alphas, found.log_roots, slope, (found.diagonals / self.counts).sum(1)
-
-    def _stationary(self, full: np.ndarray) -> _Stationary:
-        """For rows (theta, constants), the covariance as a stationary one of embedded inputs."""
-        raise NotImplementedError
+        assert self._program is not None
+        noise = diagonal + np.zeros_like(residual)
+        found = evaluate(self._program, self.X, full, noise, residual, unsound(residual.shape[1]), gradient)
+        return found.alphas, found.log_roots, found.gradients, (found.diagonals / self.counts).sum(1)
 
     @abstractmethod
     def _batch(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
@@ -254,47 +244,6 @@ class KernelPosterior(ArrayPosterior):
         # Given two sets of points, a kernel leaves out its derivatives.
         return State(theta, self._factor(full, self.kernel.at(full, self.X, self.X).K, 0.0), None)
 
-    @property
-    @override
-    def is_batched(self):
-        return super().is_batched or self._is_on_grid
-
-    @property
-    def _is_on_grid(self) -> bool:
-        """Whether a sum or product has so few distances to evaluate that it takes less time than the blocks below."""
-        if not (_GRID <= len(self.y) and is_compiled(len(self.y))) or type(self.kernel) is Stationary:
-            return False
-        return any(part.is_even for part in (self.kernel, *self.kernel.parts)) and self.pairs.distinct is not None
-
-    def _log_likelihood(self, theta, extra_noise):
-        if self._is_on_grid:
-            found = self._likelihoods(theta[None], extra_noise, gradient=True)
-            return found.value[0], found.gradient[0], found.in_noise[0]
-        full, n = self._extend(theta), len(self.y)
-        # With many points matrices of a few rows stay in the cache, and half of K is enough.
-        step = n if n <= MANY else _ROWS
-        G, blocks = np.empty((n, n)), []
-        for first in range(0, n, step):
-            rows, columns = slice(first, first + step), slice(first + step)
-            at = self.kernel.at(full, self.X[rows], None if step == n else self.X[columns])
-            G[rows, columns] = at.K
-            blocks.append((rows, columns, at))
-        noise, residual = np.exp(2 * full[self.log_noise]), self.residual(full)
-        diagonal = G.reshape(-1)[:: n + 1]
-        diagonal += self.noise_variances(full, extra_noise)
-        alpha, log_root = factor_in_place(G, residual, gradient=True)
-        beside = self.beside(noise + extra_noise)
-        value = -0.5 * residual @ alpha - log_root + (beside.value - n * (0.5 * LOG_2PI + np.log(self.y_map.scale)))
-        trace, gradient = self.trace(G), np.zeros(len(full))
-        # Entries of W below the diagonal stand for two.
-        diagonal *= 0.5
-        for rows, columns, at in blocks:
-            G[rows, rows] = np.tril(G[rows, rows])
-            gradient -= at.pullback(G[rows, columns])
-        gradient[self.log_noise] -= noise * (trace - 2 * beside.slope)
-        gradient[self.mean_indices] += alpha @ self._basis
-        return value, gradient[: self.n_parameters], beside.slope - 0.5 * trace
-
     def _batch(self, full):
         made = self.kernel.batch(full, self.pairs)
         return made.K, made.pullback
@@ -314,24 +263,10 @@ class KernelPosterior(ArrayPosterior):
         rest -= len(residual) * (0.5 * LOG_2PI + np.log(self.y_map.scale))
         return np.where(np.isfinite(values), values + rest, -np.inf)
 
-    @property
+    @cached_property
     @override
-    def _is_stationary(self):
-        return type(self.kernel) is Stationary
-
-    def _stationary(self, full):
-        kernel = self.kernel
-        assert isinstance(kernel, Stationary)
-        U = np.exp(-full[:, kernel.column_indices])[:, :, None] * self.X.T[kernel.columns]
-
-        def pullback(in_U):
-            gradient, each = np.zeros_like(full), -np.einsum("skn,skn->sk", in_U, U)
-            # Columns of one group share a lengthscale.
-            for number, index in enumerate(kernel.column_indices):
-                gradient[:, index] += each[:, number]
-            return gradient
-
-        return _Stationary(kernel.profile, U, kernel.log_outputscale, pullback)
+    def _program(self):
+        return Program.of(self.kernel)
 
     def likelihood_gradient(self, state):
         full = self._extend(state.theta)
@@ -418,7 +353,6 @@ class EmbeddingPosterior(ArrayPosterior):
     """
 
     kernel = None
-    _is_stationary = True
     profile: Profile
     shape: tuple[int, int]
     R: slice
@@ -471,15 +405,12 @@ class EmbeddingPosterior(ArrayPosterior):
         K *= (variance := np.exp(2 * full[self.log_outputscale]))
         return State(theta, self._factor(full, K, 0.0), _Embedded(U, _NOTHING, variance, _NOTHING, _NOTHING, 0.0))
 
-    def _stationary(self, full):
-        divided, R = self._embeddings(full)
-
-        def pullback(in_U):
-            gradient = np.zeros_like(full)
-            gradient[:, self.R] = (in_U @ self.X).reshape(len(full), -1)
-            return self._pull(gradient, divided)
-
-        return _Stationary(self.profile, R @ self.X.T, self.log_outputscale, pullback)
+    @cached_property
+    @override
+    def _program(self):
+        columns, places = range(self.shape[1]), range(self.R.start, self.R.stop)
+        leaf = Leaf(number_of(self.profile), columns, places, self.log_lengthscale, self.log_outputscale)
+        return Program.of_leaves([leaf])
 
     def _embeddings(self, full: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows as of :meth:`_divided`, and R / lengthscale (S, d, D)."""

@@ -231,7 +231,7 @@ class Posterior(ABC):
 
     def values(self, thetas: np.ndarray) -> np.ndarray:
         """:meth:`value` at every row of thetas (S, P), shape (S,)."""
-        if len(self.y) > _BATCHED:
+        if not self.is_batched:
             return np.array([self.value(theta) for theta in thetas])
         return self.log_priors(thetas)[0] + self._in_blocks(thetas, 0.0, gradient=False).value
 
@@ -274,7 +274,7 @@ class Posterior(ABC):
     def _in_blocks(
         self, thetas: np.ndarray, extra_noise: float, gradient: bool, start: np.ndarray | None = None
     ) -> Likelihoods:
-        step = len(thetas) if gradient and self.is_fused else max(1, STACKED // len(self.y) ** 2)
+        step = len(thetas) if self.is_fused else max(1, STACKED // len(self.y) ** 2)
 
         def block(first: int) -> Likelihoods:
             rows = slice(first, first + step)

@@ -8,24 +8,22 @@ where it finds no place, in the process.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite.binding import add_symbol
 from numba import njit, types
 from numba.extending import get_cython_function_address
 
+from pymc_active.kernels.program import EXP_QUAD, MATERN32, MATERN52
 from pymc_active.kernels.radial import FARTHEST, ROOT_OFFSET
 from pymc_active.support.threads import in_threads, n_threads
 
-# The profiles of :mod:`pymc_active.kernels.radial`, by number.
-EXP_QUAD, MATERN12, MATERN32, MATERN52 = range(4)
 # log 2 in two parts, the first with so few bits that products with whole numbers are exact, and a number whose sum with
 # another rounds that one to a whole number, found in its last bits.
 _LOG2_HIGH, _LOG2_LOW, _ROUND = 0.693145751953125, 1.4286068203094172e-06, 6755399441055744.0
 # Sums in any order, so that they are vectorised; infinities and NaN are kept.
 _FAST = {"contract", "reassoc", "nsz"}
-_UPPER = np.array([ord("U")], np.uint8)
 
 
 def _loop(fastmath: set[str]) -> Callable:
@@ -82,6 +80,32 @@ def _exp(x, whole):
         x[j] *= whole[j]
 
 
+@_loop({"contract"})
+def _log(x, whole):
+    """Log of positive x (m,), in place, with errors of 1e-16; ``whole`` (m,) is overwritten."""
+    bits, exponents = x.view(np.int64), whole.view(np.int64)
+    for j in range(len(x)):
+        exponents[j] = (bits[j] >> 52) | 0x4330000000000000
+        bits[j] = (bits[j] & 0x000FFFFFFFFFFFFF) | 0x3FE0000000000000
+    for j in range(len(x)):
+        m, e = x[j], whole[j] - (4503599627370496.0 + 1022.0)
+        is_small = m < 0.7071067811865476
+        m, e = (2.0 * m, e - 1.0) if is_small else (m, e)
+        f = (m - 1.0) / (m + 1.0)
+        s = f * f
+        p = 1 / 21.0
+        p = p * s + 1 / 19.0
+        p = p * s + 1 / 17.0
+        p = p * s + 1 / 15.0
+        p = p * s + 1 / 13.0
+        p = p * s + 1 / 11.0
+        p = p * s + 1 / 9.0
+        p = p * s + 1 / 7.0
+        p = p * s + 1 / 5.0
+        p = p * s + 1 / 3.0
+        x[j] = e * _LOG2_HIGH + (e * _LOG2_LOW + 2.0 * f + 2.0 * f * s * p)
+
+
 @_loop(_FAST)
 def _correlations(profile, s, g, slope, whole):
     """The profile and its slope at squared distances s (m,), which are overwritten."""
@@ -110,12 +134,17 @@ def _correlations(profile, s, g, slope, whole):
 
 
 @_loop(_FAST)
-def _factor(G, residual, alpha, smallest, gradient, at_G, at_alpha, info, fixed):
-    """Half the log determinant of G (n, n), of which the lower triangle counts and becomes G⁻¹; NaN if not sound."""
+def _factor(G, residual, alpha, smallest, gradient, sizes):
+    """Half the log determinant of G (n, n), of which the lower triangle counts and becomes G⁻¹; NaN if not sound.
+
+    ``sizes`` is an array of whole numbers (4,), which LAPACK is given by their address.
+    """
     for i in range(len(alpha)):
         alpha[i] = residual[i]
-    # LAPACK has the other order, so that the lower triangle is its upper one.
-    upper, n, one, at_info = fixed
+    # LAPACK has the other order, so that the lower triangle is its upper one, called U.
+    sizes[:] = 85, len(G), 1, 0
+    info, upper = sizes[3:], sizes.ctypes.data
+    n, one, at_info, at_G, at_alpha = upper + 4, upper + 8, upper + 12, G.ctypes.data, alpha.ctypes.data
     _dpotrf(upper, n, at_G, n, at_info)
     is_sound, log_root = info[0] == 0, 0.0
     for i in range(len(G)):
@@ -134,12 +163,10 @@ def _factor(G, residual, alpha, smallest, gradient, at_G, at_alpha, info, fixed)
 
 
 @_loop(_FAST)
-def _factors(first, last, info, fixed, share, gradient, G, residuals, alphas, log_roots, at_G, at_alphas):
-    n = G.shape[1]
+def _factors(first, last, share, gradient, G, residuals, alphas, log_roots):
+    n, sizes = G.shape[1], np.empty(4, np.int32)
     for s in range(first, last):
-        place, other = at_G + 8 * s * n * n, at_alphas + 8 * s * n
-        smallest = share * G[s, 0, 0]
-        log_roots[s] = _factor(G[s], residuals[s], alphas[s], smallest, gradient, place, other, info, fixed)
+        log_roots[s] = _factor(G[s], residuals[s], alphas[s], share * G[s, 0, 0], gradient, sizes)
         if not gradient or np.isnan(log_roots[s]):
             continue
         for i in range(n):
@@ -147,62 +174,14 @@ def _factors(first, last, info, fixed, share, gradient, G, residuals, alphas, lo
                 G[s, i, j] -= alphas[s, i] * alphas[s, j]
 
 
-@_loop(_FAST)
-def _stationary(
-    first, last, info, fixed, share, G, K, slopes, profile, U, variances, noise, residuals, at_G, at_alphas, alphas,
-    log_roots, in_U, in_variance, diagonals,
-):  # fmt: skip
-    _, d, n = U.shape
-    whole, distance = np.empty(n), np.empty(n)
-    for s in range(first, last):
-        variance = variances[s]
-        for i in range(n):
-            row = distance[: i + 1]
-            for j in range(i + 1):
-                row[j] = 0.0
-            for k in range(d):
-                own, others = U[s, k, i], U[s, k]
-                for j in range(i + 1):
-                    row[j] += (own - others[j]) ** 2
-            _correlations(profile, row, K[i, : i + 1], slopes[i, : i + 1], whole[: i + 1])
-            for j in range(i + 1):
-                K[i, j] *= variance
-                G[i, j] = K[i, j]
-            G[i, i] += noise[s, i]
-        smallest, other = share * G[0, 0], at_alphas + 8 * s * n
-        log_roots[s] = _factor(G, residuals[s], alphas[s], smallest, True, at_G, other, info, fixed)
-        if np.isnan(log_roots[s]):
-            continue
-        alpha, total = alphas[s], 0.0
-        for i in range(n):
-            own, weights = alpha[i], slopes[i]
-            for j in range(i):
-                w = G[i, j] - own * alpha[j]
-                total += 2.0 * w * K[i, j]
-                weights[j] *= w * variance
-            diagonals[s, i] = G[i, i] - own * own
-            total += diagonals[s, i] * K[i, i]
-            for k in range(d):
-                place, others, slope, sum_ = U[s, k, i], U[s, k], in_U[s, k], 0.0
-                for j in range(i):
-                    t = weights[j] * (place - others[j])
-                    sum_ += t
-                    slope[j] += 2.0 * t
-                slope[i] -= 2.0 * sum_
-        in_variance[s] = -0.5 * total
-
-
-def _in_parts(loop: Callable, n_particles: int, n: int, *arguments: Any) -> None:
-    """Run a loop over the particles of n points, a part of these in each thread."""
+def in_parts(loop: Callable[[int, int], Any], n_particles: int) -> None:
+    """Call ``loop(first, last)`` for all particles, each thread with a part of them."""
     parts = min(n_threads(), n_particles)
-
-    def run(first: int, last: int) -> None:
-        # What LAPACK is given by its address.
-        size, one, info = np.array([n], np.int32), np.array([1], np.int32), np.zeros(1, np.int32)
-        loop(first, last, info, tuple(part.ctypes.data for part in (_UPPER, size, one, info)), *arguments)
-
     ends = [n_particles * k // parts for k in range(parts + 1)]
-    in_threads(run, ends[:-1], ends[1:])
+    if parts < 2:
+        loop(0, n_particles)
+    else:
+        in_threads(loop, ends[:-1], ends[1:])
 
 
 def factor_particles(
@@ -210,36 +189,6 @@ def factor_particles(
 ) -> tuple[np.ndarray, np.ndarray]:
     """:func:`pymc_active.posterior.factor.factor_batch`, with pivots beyond a ``share`` of the first entry of G."""
     alphas, log_roots = np.empty(residuals.shape), np.empty(len(G))
-    at = G.ctypes.data, alphas.ctypes.data
-    _in_parts(_factors, *residuals.shape, share, gradient, G, np.ascontiguousarray(residuals), alphas, log_roots, *at)
+    residuals = np.ascontiguousarray(residuals)
+    in_parts(lambda *ends: _factors(*ends, share, gradient, G, residuals, alphas, log_roots), len(G))
     return alphas, log_roots
-
-
-class Compiled(NamedTuple):
-    """Of S particles: G⁻¹ residual (S, n), halves of log determinants (S,), NaN where G is not sound, and slopes.
-
-    These are derivatives of the log likelihood in the embedded inputs (S, d, n) and in the kernel's variance, times it
-    (S,), and the diagonals of G⁻¹ - alpha alphaᵀ (S, n).
-    """
-
-    alphas: np.ndarray
-    log_roots: np.ndarray
-    in_U: np.ndarray
-    in_log_variance: np.ndarray
-    diagonals: np.ndarray
-
-
-def stationary_particles(
-    profile: int, U: np.ndarray, variances: np.ndarray, noise: np.ndarray, residuals: np.ndarray, share: float
-) -> Compiled:
-    """Particles with kernels variance g(|u - u'|²) at U (S, d, n), and noise variances (S, n)."""
-    S, _, n = U.shape
-    out = Compiled(np.empty((S, n)), np.empty(S), np.zeros(U.shape), np.zeros(S), np.zeros((S, n)))
-    given = [np.ascontiguousarray(part, float) for part in (U, variances, noise, residuals)]
-
-    def loop(first: int, last: int, *fixed: Any) -> None:
-        G, K, slopes = np.empty((3, n, n))
-        _stationary(first, last, *fixed, share, G, K, slopes, profile, *given, G.ctypes.data, out[0].ctypes.data, *out)
-
-    _in_parts(loop, S, n)
-    return out

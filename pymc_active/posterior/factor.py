@@ -28,13 +28,14 @@ class NotPositiveDefiniteError(ActiveError, np.linalg.LinAlgError):
 
 # Up to so many rows NumPy's batches are faster than LAPACK called for each matrix: for gradients, and without.
 _BATCHED = {True: 16, False: 12}
-# Rows from which a fit takes longer than to compile its loops, and those from which several threads of BLAS are better.
+# Rows from which a fit takes longer than to compile its loops, of sums and products of kernels half as many, and those
+# from which several threads of BLAS are better.
 _COMPILED = 40, 1000
 
 
-def is_compiled(n: int) -> bool:
+def is_compiled(n: int, is_composite: bool = False) -> bool:
     """Whether compiled loops are used for matrices of n rows of many particles."""
-    return _COMPILED[0] <= n < _COMPILED[1]
+    return _COMPILED[0] / (1 + is_composite) <= n < _COMPILED[1]
 
 
 def unsound(n: int) -> float:
@@ -82,7 +83,7 @@ def factor_in_place(G: np.ndarray, residual: np.ndarray, gradient: bool) -> tupl
         raise ValueError("G is overwritten, so it must be a matrix in C's order, not a view in another")
     smallest = unsound(len(G)) * G[0, 0]
     if len(G) > _LARGE:
-        _keep_freed_memory()
+        keep_freed_memory()
     with threads_for(len(G)):
         # The transposed view is in LAPACK's order, and the lower triangle its upper one.
         U, info = lapack.dpotrf(G.T, lower=0, clean=0, overwrite_a=1)
@@ -105,7 +106,7 @@ class Beside(NamedTuple):
 
 
 @cache
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Make the process keep freed memory for the next arrays: with hundreds of points, evaluations take half the time.
 
     glibc otherwise gives memory of large arrays back to the system at every use. It keeps up to the double of the
@@ -119,7 +120,7 @@ class Factor:
 
     def __init__(self, G: np.ndarray, residual: np.ndarray):
         if len(G) > _LARGE:
-            _keep_freed_memory()
+            keep_freed_memory()
         # G is symmetric, so its transposed view is G in LAPACK's order.
         self._size, self._smallest = G[0, 0], len(G) * _EPS * G[0, 0]
         with threads_for(len(G)):
