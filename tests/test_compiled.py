@@ -9,6 +9,7 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.kernels.radial import FARTHEST, PROFILES
+from pymc_active.paths.features import cosine_and_sine
 from pymc_active.posterior import base, compiled, factor
 from pymc_active.support import threads
 
@@ -108,6 +109,17 @@ def test_exponentials_and_logarithms_have_the_last_digit_but_one():
         compiled._correlations(number, s.copy(), g, slope, np.empty(len(s)))
         for a, b in zip((g, slope), profile(s, 1), strict=True):
             np.testing.assert_allclose(a, b, 1e-14)
+
+
+def test_waves_have_the_last_digit_but_one():
+    phase = rng.uniform(-1, 1, (40, 300)) * np.logspace(-3, 5, 300)
+    phase[0, :5] = 0.0, np.pi / 4, -np.pi / 4, np.pi, -3 * np.pi / 2
+    for found, expected in zip(compiled.cosine_and_sine(phase.copy()), (np.cos(phase), np.sin(phase)), strict=True):
+        np.testing.assert_allclose(found, expected, 4e-16, 4e-16)
+    # Few phases, and views, are as many.
+    few = cosine_and_sine(phase[:3, ::4].copy()), compiled.cosine_and_sine(phase[:3, ::4])
+    for one, other in zip(*few, strict=True):
+        np.testing.assert_allclose(one, other, 4e-16, 4e-16)
 
 
 def test_matrices_that_are_not_sound_have_no_density():

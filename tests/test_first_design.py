@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 
 import pymc_active as pma
 from pymc_active.active import Learner, gradient_design
@@ -296,3 +297,35 @@ def test_columns_are_taken_by_name_from_the_first_table_told(tmp_path):
     assert one.gpm.inputs == other.gpm.inputs == ["a", "b", "c"]
     with pytest.raises(ValueError, match="missing: a; unknown: d"):
         one.tell(told.rename(columns={"a": "d"})[:1], 0.0)
+
+
+@pytest.mark.parametrize("goal", ["maximum", "function"])
+def test_two_likelihoods_are_averaged_from_the_first_data_on(goal, tmp_path):
+    """As models that the user passes, before and after there are data, in files too."""
+
+    def skewed(X):
+        return np.exp(2 * np.sin(2 * X[:, 0]) + X[:, 1])
+
+    box = [(-1, 1)] * 2
+    learner = pma.Learner(None, goal, bounds=box, likelihood="auto", random_seed=1)
+    learner.ask()
+    learner.save(tmp_path / "first.nc")
+    learner = pma.Learner.load(tmp_path / "first.nc")
+    learner.run(skewed, 6, progressbar=False)
+    models = {kind: pma.ard_gp(learner.X, learner.y, bounds=box, likelihood=kind) for kind in ("normal", "warped")}
+    given = pma.Learner(models, goal, bounds=box, random_seed=1)
+    assert list(learner.models) == list(models)
+    assert learner.criterion.name == given.criterion.name
+    evidences = {label: fit.log_evidence for label, fit in learner.fit.items()}
+    np.testing.assert_allclose(learner.fit.probability, softmax(list(evidences.values())), atol=1e-6)
+    for label, fit in given.fit.items():
+        assert abs(evidences[label] - fit.log_evidence) < 1.5
+    learner.save(tmp_path / "run.nc")
+    np.testing.assert_array_equal(pma.Learner.load(tmp_path / "run.nc").ask(), learner.ask())
+
+
+def test_two_likelihoods_are_refused_where_there_is_one_model():
+    with pytest.raises(ValueError, match="takes a single model: choose a likelihood"):
+        pma.Learner(None, "hyperparameters", bounds=[(0, 1)], likelihood="auto")
+    with pytest.raises(ValueError, match=r"Learner\(None, ..., likelihood='auto'\) takes"):
+        pma.ard_gp([[0.0], [1.0]], [0.0, 1.0], likelihood="auto")

@@ -32,6 +32,9 @@ _PLACES = 256
 # Numbers of inputs for which hyperparameters are learned from gradients first.
 _GRADIENTS = range(8, 31)
 
+# The likelihoods that ``"auto"`` averages over, by their evidences.
+_AUTO = "normal", "warped"
+
 type MakeModel = Callable[[Any, np.ndarray], Any]
 
 
@@ -39,10 +42,8 @@ class FirstDesign:
     """What a learner follows before it has a model: the points of a design, and how the model is made.
 
     ``rows`` (k, D) are the points to ask for; ``function`` makes the model from as many results, or None for
-    :func:`ard_gp` on the box of the candidates, with outcomes of a ``likelihood``.
+    :func:`ard_gp` on the box of the candidates, with outcomes of a ``likelihood``; ``"auto"`` makes two models.
     """
-
-    are_several = False
 
     def __init__(
         self,
@@ -59,7 +60,12 @@ class FirstDesign:
         if function is not None and likelihood != "normal":
             raise ValueError("likelihood= is for Learner(None, ...): the function that makes the model has its own")
         self.function, self.inputs, self.learn, self.inference = function, inputs, learn, inference
-        self.likelihood, self.likelihood_name = find_likelihood(likelihood), likelihood
+        if likelihood == "auto" and learn == "hyperparameters":
+            raise ValueError("learn='hyperparameters' takes a single model: choose a likelihood in place of 'auto'")
+        self.are_several, self.likelihood_name = likelihood == "auto", likelihood
+        # That of the second of two takes what the first does.
+        self.likelihoods = _AUTO if self.are_several else (likelihood,)
+        self.likelihood = find_likelihood(self.likelihoods[-1])
         # A dask array was not read before.
         low, high = read_inputs(np.stack(candidates.limits), "the smallest and largest values of pool")
         # A column of a pool may be constant.
@@ -84,7 +90,7 @@ class FirstDesign:
             raise ValueError(
                 f"the function that makes the model takes no {given[0]}: measure a few points first, and pass the model"
             )
-        return read_likelihood(self.likelihood_name, sizes, y_sd, n, x)[1]
+        return read_likelihood(self.likelihoods[-1], sizes, y_sd, n, x)[1]
 
     def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:
         """Raise a ValueError for outcomes that the model to be made cannot have."""
@@ -108,7 +114,8 @@ class FirstDesign:
             where: dict[str, Any] = {"bounds": self.bounds} if space is None else {"space": space}
             key = "y_sd" if self.likelihood is None else self.likelihood.size_name
             known: dict[str, Any] = {} if y_sd is None or key is None else {key: data.y_sd}
-            made = ard_gp(table, y, likelihood=self.likelihood_name, **where, **known)
+            models = {name: ard_gp(table, y, likelihood=name, **where, **known) for name in self.likelihoods}
+            made = models if self.are_several else models[self.likelihood_name]
         else:
             made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, self.inference)

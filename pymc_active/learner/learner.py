@@ -141,7 +141,8 @@ class Learner(Summarized):
     targets : list of str, optional
         Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
     likelihood : str
-        Of outcomes, as in :func:`ard_gp`, for None as the model.
+        Of outcomes, as in :func:`ard_gp`, for None as the model; ``"auto"`` weighs ``"normal"`` and ``"warped"`` by
+        their evidences, two models that are asked together.
 
     Raises
     ------

@@ -17,5 +17,6 @@ def find_likelihood(name: str) -> Likelihood | None:
     if name == "normal":
         return None
     if name not in LIKELIHOODS:
-        raise ValueError(f"likelihood must be one of normal, {', '.join(LIKELIHOODS)}; got {name!r}")
+        hint = ", which Learner(None, ..., likelihood='auto') takes, since it has two models" if name == "auto" else ""
+        raise ValueError(f"likelihood must be one of normal, {', '.join(LIKELIHOODS)}; got {name!r}{hint}")
     return LIKELIHOODS[name]()
