@@ -14,7 +14,7 @@ import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.criteria.bald import Bald, Uncertainty
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
-from pymc_active.criteria.maximize_in_box import extreme_corners, maximize
+from pymc_active.criteria.maximize import extreme_corners, maximize
 from pymc_active.criteria.screening import prepare
 
 pytestmark = pytest.mark.slow

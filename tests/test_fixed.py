@@ -10,7 +10,7 @@ from nightly import nightly
 
 import pymc_active as pma
 from pymc_active.criteria.base import Scorer
-from pymc_active.criteria.maximize_in_box import maximize
+from pymc_active.criteria.maximize import maximize
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (6, 3))

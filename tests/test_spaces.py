@@ -10,9 +10,9 @@ import pytest
 import pymc_active as pma
 from pymc_active.__main__ import main
 from pymc_active.criteria.by_name import CRITERIA
-from pymc_active.criteria.maximize_in_space import maximize_in_space
+from pymc_active.criteria.maximize import maximize
 from pymc_active.criteria.screening import prepare
-from pymc_active.learner.space_candidates import SpaceCandidates
+from pymc_active.learner.candidates import SpaceCandidates
 from pymc_active.spaces.constraints import parse
 
 BASES = pd.DataFrame({"pKa": [3.2, 5.1, 9.4], "mass": [101.0, 80.0, 250.0]}, index=["a", "b", "c"])
@@ -181,7 +181,7 @@ def test_the_search_finds_what_a_list_of_all_points_has(name):
     fit = pma.fit_smc(pma.ard_gp(table, y, space=space), n_particles=48, random_seed=1, progressbar=False)
     scorer = prepare(CRITERIA[name].make(), fit)
     best = scorer.score(space.listed).max()
-    found = maximize_in_space(scorer, space, {}, np.random.default_rng(0))
+    found = maximize(scorer, *space.limits, np.random.default_rng(0), space)
     assert space.can_be(found.X).all()
     assert found.values[0] == pytest.approx(best, rel=1e-6)
     assert np.allclose(scorer.score(found.X[:5]), found.values[:5])
@@ -207,19 +207,19 @@ def test_the_search_changes_one_input_after_another():
             return None
 
     space = pma.Space({f"c{k}": list("uvwxyz") for k in range(8)})
-    found = maximize_in_space(Counted(), space, {}, np.random.default_rng(0))
+    found = maximize(Counted(), *space.limits, np.random.default_rng(0), space)
     # Six rounds, from random points of which the best have about five of eight.
     assert found.values[0] == 8
 
 
 def test_the_search_climbs_within_the_constraints(fit):
     space, scorer = fit.gpm.space, prepare(CRITERIA["uncertainty"].make(), fit)
-    found = maximize_in_space(scorer, space, {}, np.random.default_rng(0))
+    found = maximize(scorer, *space.limits, np.random.default_rng(0), space)
     assert may_be(space.decode(found.X))
     many = space.draw(20_000, np.random.default_rng(1))
     assert found.values[0] > scorer.score(many).max()
     columns = space.fixed({"solvent": "MeCN", "T": 77})
-    held = space.decode(maximize_in_space(scorer, space, columns, np.random.default_rng(0)).X)
+    held = space.decode(maximize(scorer, *space.limits, np.random.default_rng(0), space, columns).X)
     assert may_be(held)
     assert (held.solvent == "MeCN").all()
     assert (held["T"] == 77).all()

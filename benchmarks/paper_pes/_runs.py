@@ -14,7 +14,7 @@ from pes_peers import Peer
 
 import pymc_active as pma
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
-from pymc_active.criteria.maximize_in_box import maximize
+from pymc_active.criteria.maximize import maximize
 from pymc_active.learner.candidates import Box
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 

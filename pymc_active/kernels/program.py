@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from pymc_active.kernels.node import Node
 
 # Kinds of base kernels that the loop knows: the profiles of :mod:`pymc_active.kernels.radial`, in their order, first.
 EXP_QUAD, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC, PERIODIC, LINEAR, STEP, CONSTANT = range(9)
@@ -62,14 +59,14 @@ class Program(NamedTuple):
         return cls(*order, whole(kinds), *joined(columns), *joined(places), whole(others), whole(scales))  # type: ignore[call-arg]
 
     @classmethod
-    def of(cls, kernel: Node) -> Self | None:
-        """The program of a kernel; None if the loop does not know one of its base kernels."""
+    def of(cls, kernel: Any) -> Self | None:
+        """The program of a :class:`Node`; None if the loop does not know one of its base kernels."""
         found, steps = [leaf.loop for leaf in kernel.leaves], list[tuple[int, int, int]]()
         leaves = [leaf for leaf in found if leaf is not None]
         if len(leaves) < len(found):
             return None
 
-        def add(node: Node) -> int:
+        def add(node: Any) -> int:
             """The number of the step that computes a node."""
             if not node.parts:
                 steps.append((sum(step >= 0 for step, *_ in steps), -1, -1))

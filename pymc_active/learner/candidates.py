@@ -1,4 +1,4 @@
-"""Candidates for the next measurement: a pool of rows, or a box. See also :mod:`pymc_active.learner.lazy_pool`."""
+"""Candidates for the next measurement: rows of a pool, lazy ones apart, or all points of a box or a space."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ import pandas as pd
 
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.epig import rows_among, targets_in
-from pymc_active.criteria.maximize_in_box import LocalMaxima, maximize
+from pymc_active.criteria.maximize import LocalMaxima, maximize
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import screened
+from pymc_active.spaces.space import Space
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 
 # Points of a box closer than this fraction of its sides are the same; those of a batch are apart, if there are others.
 _SAME, _APART = 1e-6, 0.02
+# Points that stand for a space where sample paths are maximised, and of which the nearest is taken for one of a design
+# that cannot be made.
+_PLACES, _NEAREST = 2_048, 512
 
 
 type Score = Callable[[np.ndarray], np.ndarray]
@@ -242,19 +246,53 @@ def best_free(
     raise ValueError("every maximum of the criterion was measured already; pass repeat=True to repeat points")
 
 
-class Box:
-    """All points between lower and upper bounds."""
+class Region(ABC):
+    """All points of a box or a space, of which there are more than can be listed."""
 
     fixed: Mapping[int, float] = MappingProxyType({})
+    space: Space | None = None
+    repeat: bool
+
+    @property
+    @abstractmethod
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value of each input (D,)."""
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator) -> np.ndarray:
+        """A random point (D,)."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def n_left(self, tried, pending):
+        return np.inf
+
+    def labels_of(self, rows):
+        return np.array(rows, int)
+
+    def find(self, X, known=()):
+        return [-1] * len(X)
+
+    def choose(self, scorer, tried, pending, rng):
+        if scorer is None:
+            return Choice(self._draw(rng), -1, np.nan)
+        found = maximize(scorer, *self.limits, rng, self.space, self.fixed)
+        return best_free(found, tried, pending, self.repeat, np.subtract(*reversed(self.limits)))
+
+    def maximum(self, scorer):
+        found = maximize(scorer, *self.limits, np.random.default_rng(0), self.space, self.fixed)
+        return Choice(found.X[0], -1, float(found.values[0]))
+
+
+class Box(Region):
+    """All points between lower and upper bounds."""
 
     def __init__(self, bounds: Any, inputs: Sequence, repeat: bool):
         self.low, self.high = read_bounds(bounds, len(inputs), inputs)
         self.repeat = repeat
         # The inputs, if the user named them: points are then shown as rows of a data frame.
         self.names = list(inputs) if isinstance(bounds, Mapping) and all(isinstance(k, str) for k in bounds) else None
-
-    def __len__(self) -> int:
-        return 0
 
     @property
     def domain(self):
@@ -264,39 +302,59 @@ class Box:
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends, equal where an input is fixed."""
         low, high = self.low.copy(), self.high.copy()
-        for k, value in self.fixed.items():
-            low[k] = high[k] = value
+        low[list(self.fixed)] = high[list(self.fixed)] = list(self.fixed.values())
         return low, high
 
     @property
     def limits(self):
         return self.low, self.high
 
-    def n_left(self, tried, pending):
-        return np.inf
-
     def places(self, n):
         return targets_in(self.low, self.high, n)
 
-    def labels_of(self, rows):
-        return np.array(rows, int)
-
-    def choose(self, scorer, tried, pending, rng):
-        low, high = self._ends
-        if scorer is None:
-            return Choice(rng.uniform(low, high), -1, np.nan)
-        return best_free(maximize(scorer, low, high, rng), tried, pending, self.repeat, self.high - self.low)
-
-    def maximum(self, scorer):
-        found = maximize(scorer, *self._ends, np.random.default_rng(0))
-        return Choice(found.X[0], -1, float(found.values[0]))
+    def _draw(self, rng):
+        return rng.uniform(*self._ends)
 
     def show(self, choices):
         X = np.reshape([choice.x for choice in choices], (-1, len(self.low)))
         return X if self.names is None else pd.DataFrame(X, columns=self.names)
 
-    def find(self, X, known=()):
-        return [-1] * len(X)
-
     def __repr__(self) -> str:
         return f"a box of {len(self.low)} input{'s' if len(self.low) > 1 else ''}"
+
+
+class SpaceCandidates(Region):
+    """All points of a space with too many to list them."""
+
+    space: Space
+
+    def __init__(self, space: Space, repeat: bool):
+        self.space, self.repeat = space, repeat
+
+    @property
+    def domain(self):
+        X = self.places(_PLACES)
+        return Domain(pool=X, labels=np.arange(len(X)), space=self.space, fixed=self.fixed)
+
+    @property
+    def limits(self):
+        return self.space.limits
+
+    def places(self, n):
+        return self.space.draw(n, np.random.default_rng(0), self.fixed)
+
+    def _draw(self, rng):
+        return self.space.draw(1, rng, self.fixed)[0]
+
+    def nearest(self, x: np.ndarray, rng: np.random.Generator) -> Choice:
+        """A point with the fixed values, near to x (D,)."""
+        if not self.fixed:
+            return Choice(x, -1, np.nan)
+        Z = self.space.draw(_NEAREST, rng, self.fixed)
+        return Choice(Z[np.square((Z - x) / self.space.scale[1]).sum(1).argmin()], -1, np.nan)
+
+    def show(self, choices):
+        return self.space.decode(np.reshape([choice.x for choice in choices], (-1, len(self.limits[0]))))
+
+    def __repr__(self) -> str:
+        return f"a space of {len(self.space.variables)} inputs"

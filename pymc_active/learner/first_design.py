@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from pymc_active.criteria.base import Scorer, is_lazy
-from pymc_active.learner.candidates import Box, Candidates, Choice
+from pymc_active.learner.candidates import Box, Candidates, Choice, SpaceCandidates
 from pymc_active.learner.designs import gradient_design, latin_hypercube
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, read_subject
-from pymc_active.learner.space_candidates import SpaceCandidates
 from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.models.advice import decades
 from pymc_active.models.builders import ard_gp

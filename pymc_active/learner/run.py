@@ -16,13 +16,12 @@ from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Box, Candidates, Pool
+from pymc_active.learner.candidates import Box, Candidates, Pool, SpaceCandidates
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import FollowedModels, has_processes, read_processes, read_subject
 from pymc_active.learner.price import Price, read_price, split_column
-from pymc_active.learner.space_candidates import SpaceCandidates
 from pymc_active.learner.verification import Verification
 from pymc_active.models.advice import apart, code_for_missing_values, dependent_inputs
 from pymc_active.models.gpmodel import GPModel

@@ -315,6 +315,11 @@ class Space(Summarized):
             found[np.ix_(rows, self.columns[variable.name])] = variable.at(rng.uniform(size=len(rows)))
         return np.where(self.can_be(found)[:, None], found, Z)
 
+    def moves(self, fixed: Mapping[int, float]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The columns of each input with levels that is not fixed, and the levels (L, columns)."""
+        found = [(self.columns[v.name], v.levels) for v in self.variables]
+        return [(columns, levels) for columns, levels in found if levels is not None and not set(columns) & set(fixed)]
+
     def snap(self, Z: np.ndarray, fixed: Mapping[int, float] = MappingProxyType({})) -> np.ndarray:
         """Points (n, D) moved to the next levels, into the ends, and to the ``fixed`` values of some columns."""
         found = np.clip(Z, *self.limits)

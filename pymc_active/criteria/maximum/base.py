@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import Criterion, Scorer, score_pool
-from pymc_active.criteria.maximize_in_box import distinct_maxima, maximize
+from pymc_active.criteria.maximize import distinct_maxima, maximize
 from pymc_active.criteria.maximum.domain import Domain, check_data, read_domain
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
