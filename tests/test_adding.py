@@ -207,6 +207,13 @@ def test_a_stationary_kernel():
     p = pma.predict(fit, POOL)
     error = 5 * np.sqrt(p.f_variance / 300)
     assert (np.abs(paths(POOL).to_numpy().mean(0) - p.f_mean.to_numpy()) < error.to_numpy() + 0.02).all()
+    # Compiled loops, for more points, do not know it.
+    many = [np.tile(X, (5, 1)) + 0.1 * RNG.normal(size=(50, 2)), np.tile(Y, 5)]
+    for model in (pma.ard_gp(*many, kernel="Matern72"), pma.embedding_gp(*many, n_components=1, kernel="Matern72")):
+        posterior = model.posterior()
+        theta = posterior.prior.mean + 0.3 * RNG.normal(size=(2, posterior.n_parameters))
+        expected = [-posterior.state(one, 0.1).factor.nll for one in theta]
+        assert_allclose(posterior.log_likelihoods(theta, 0.1).value, expected, rtol=1e-9)
 
 
 # A plot of a result: a function that returns Axes, registered for its kind.

@@ -46,7 +46,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 BUDGETS = {
     "support": 1360,
     "spaces": 840,
-    "kernels": 2340,
+    "kernels": 2360,
     "likelihoods": 980,
     "posterior": 3860,
     "models": 3460,

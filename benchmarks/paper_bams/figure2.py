@@ -64,7 +64,8 @@ def summarise(records: dict[Key, dict]) -> dict:
         cells = {}
         for design in DESIGNS:
             found = {r: records[row, d, r] for name, d, r in records if (name, d) == (row, design)}
-            if not found:
+            # The best model of a series is known once its table is.
+            if not found or row not in best:
                 continue
             curves = np.stack([curve(f, best[row]) for f in found.values()])
             areas = {r: area(f, best[row]) for r, f in found.items()}

@@ -70,9 +70,13 @@ NAMES: dict[Profile, str] = {exp_quad: "SE", matern12: "MAT12", matern32: "MAT32
 PROFILES: dict[str, Profile] = {"ExpQuad": exp_quad, "Matern12": matern12, "Matern32": matern32, "Matern52": matern52}
 
 
-def number_of(profile: Profile) -> int:
-    """The number by which compiled loops know a profile."""
-    return list(PROFILES.values()).index(profile)
+# Those that compiled loops know, in the order of the numbers in :mod:`pymc_active.kernels.program`.
+_COMPILED = exp_quad, matern12, matern32, matern52
+
+
+def number_of(profile: Profile) -> int | None:
+    """The number by which compiled loops know a profile; None if they do not."""
+    return _COMPILED.index(profile) if profile in _COMPILED else None
 
 
 # How often functions with these kernels can be differentiated, in mean square.

@@ -34,7 +34,8 @@ class Stationary(Node):
 
     @property
     def loop(self):
-        return Leaf(number_of(self.profile), self.columns, self.column_indices, -1, self.log_outputscale)
+        number = number_of(self.profile)
+        return number if number is None else Leaf(number, self.columns, self.column_indices, -1, self.log_outputscale)
 
     def at(self, theta, X, Z=None):
         return _StationaryAt(self, theta, X, Z)

@@ -408,9 +408,10 @@ class EmbeddingPosterior(ArrayPosterior):
     @cached_property
     @override
     def _program(self):
+        if (number := number_of(self.profile)) is None:
+            return None
         columns, places = range(self.shape[1]), range(self.R.start, self.R.stop)
-        leaf = Leaf(number_of(self.profile), columns, places, self.log_lengthscale, self.log_outputscale)
-        return Program.of_leaves([leaf])
+        return Program.of_leaves([Leaf(number, columns, places, self.log_lengthscale, self.log_outputscale)])
 
     def _embeddings(self, full: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows as of :meth:`_divided`, and R / lengthscale (S, d, D)."""
