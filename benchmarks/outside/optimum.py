@@ -7,7 +7,7 @@ plain way, ``pma.ard_gp(X, y, bounds=bounds)`` and ``Learner(gpm, "maximum", bou
 is BoTorch's ``SingleTaskGP`` with ``qLogNoisyExpectedImprovement``, its tutorial's settings, and ``optuna`` its
 ``GPSampler``, told the starts (both in the environment of ``pes_peers.py``). ``two kernels`` is ours by the average of
 ``ard_gp`` with the squared exponential and with Matern 5/2, ``Matern52`` the latter alone; ``warped`` the default with
-``likelihood="warped"``. After answers 5, 10, ... the regret is
+``likelihood="warped"``, ``auto`` the average of both. After answers 5, 10, ... the regret is
 recorded of the recommended point (``recommend``; for BoTorch the largest posterior mean, for Optuna the best trial), in
 units of the function's sd: log10 of it is what is compared. The table is of the default, ``pes`` and the peers.
 """
@@ -29,8 +29,8 @@ REPEATS = 9
 # Answers after which a point is recommended.
 SHOWN = (5, 10, 15, 20, 25)
 METHODS = ("expected_improvement", "pes", "logei", "optuna")
-WARPED, TWO, ROUGH = "warped", "two kernels", "Matern52"
-OTHERS = ("max_value_entropy", "joint_entropy_search", "thompson", "random", WARPED, TWO, ROUGH)
+WARPED, TWO, ROUGH, AUTO = "warped", "two kernels", "Matern52", "auto"
+OTHERS = ("max_value_entropy", "joint_entropy_search", "thompson", "random", WARPED, TWO, ROUGH, AUTO)
 
 
 def learner_of(problem, X, y, method, repeat):
@@ -38,6 +38,9 @@ def learner_of(problem, X, y, method, repeat):
         gpm, method = pma.ard_gp(X, y, bounds=problem.bounds, likelihood="warped"), None
     else:
         gpm = pma.ard_gp(X, y, bounds=problem.bounds)
+    if method == AUTO:
+        gpm = {"normal": gpm, "warped": pma.ard_gp(X, y, bounds=problem.bounds, likelihood="warped")}
+        method = None
     if method in (TWO, ROUGH):
         rough = pma.ard_gp(X, y, bounds=problem.bounds, kernel=ROUGH)
         gpm, method = {"m52": rough, "se": gpm} if method == TWO else rough, None
@@ -111,5 +114,5 @@ def report(records):
 
 
 if __name__ == "__main__":
-    small = {("branin", m, 0): partial(record, "branin", m, 0, (1, 2)) for m in (*METHODS, WARPED, TWO, ROUGH)}
+    small = {("branin", m, 0): partial(record, "branin", m, 0, (1, 2)) for m in (*METHODS, WARPED, TWO, ROUGH, AUTO)}
     main(__doc__, every(FUNCTIONS, (*METHODS, *OTHERS), REPEATS), record, report, small)
