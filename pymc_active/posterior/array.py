@@ -139,7 +139,7 @@ class ArrayPosterior(MeasuredPosterior):
     def _compiled(self, full, diagonal, residual, gradient):
         """As :meth:`_in_arrays`, by a compiled loop."""
         # Imports a compiler, which small data do without.
-        from pymc_active.posterior.compiled_kernels import evaluate
+        from pymc_active.posterior.compiled import evaluate
 
         assert self._program is not None
         noise = diagonal + np.zeros_like(residual)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from pymc_active.support.threads import threads_for
+from pymc_active.support.threads import keep_freed_memory, threads_for
 from pymc_active.support.user_warnings import ActiveError
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -103,16 +103,6 @@ class Beside(NamedTuple):
     value: np.ndarray | float = 0.0
     slope: np.ndarray | float = 0.0
     curvature: np.ndarray | float = 0.0
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Make the process keep freed memory for the next arrays: with hundreds of points, evaluations take half the time.
-
-    glibc otherwise gives memory of large arrays back to the system at every use. It keeps up to the double of the
-    largest array ever freed, if that is below 32 MB.
-    """
-    np.empty(31 * 2**20, np.uint8)
 
 
 class Factor:
