@@ -639,7 +639,7 @@ def test_arviz_opens_it(tmp_path):
     tree = az.from_netcdf(tmp_path / "run.nc")
     assert_array_equal(tree["observed_data"]["y"], active.y)
     assert_array_equal(tree["constant_data"]["X"], active.X)
-    groups = {"observed_data", "constant_data", "design", "pending", "failures", "pool", "modes", "start", "state"}
+    groups = {"observed_data", "constant_data", "design", "pending", "pool", "modes", "start", "state"}
     assert set(tree.children) == groups
     assert_array_equal(tree["start"]["x"], active.X[:3])
     assert_array_equal(tree["modes/0"]["z"], [active.gpm.flatten(mode.point) for mode in active.fit.modes])

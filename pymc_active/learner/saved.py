@@ -49,8 +49,8 @@ _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionE
 def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> Contents:
     """Everything that a learner needs to continue, in groups that are readable by themselves; nothing is fitted.
 
-    ``start`` and ``design`` hold the points told before and since the start, and ``particles/0`` or ``modes/0``, ...
-    the last fit of each model, from which the next one follows.
+    ``start`` and ``design`` hold the points told before and since the start, if there are any, and ``particles/0`` or
+    ``modes/0``, ... the last fit of each model, from which the next one follows.
     """
     _check_notes(notes)
     subject, ledger, X, y = run.subject, run.ledger, run.X, run.y
@@ -62,11 +62,16 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
     groups = {
         "observed_data": xr.Dataset({name: (over, y)}),
         "constant_data": xr.Dataset({"X": (("obs", "input"), X)}, inputs),
-        "start": ledger.table(ledger.start, "point"),
-        "design": ledger.design(y[run.n_start :], False),
-        "pending": ledger.table(ledger.pending, "point"),
-        "failures": ledger.table(ledger.failed, "failure"),
     }
+    parts = {
+        "start": (ledger.start, "point"),
+        "pending": (ledger.pending, "point"),
+        "failures": (ledger.failed, "failure"),
+    }
+    # Groups take time to write and to read, so that there are none for nothing.
+    groups |= {what: ledger.table(*part) for what, part in parts.items() if part[0]}
+    if ledger.told:
+        groups["design"] = ledger.design(y[run.n_start :], False)
     if run.data.y_sd is not None:
         groups["constant_data"]["y_sd"] = ("obs", run.data.y_sd)
     table = None
@@ -190,7 +195,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
             cost=cost,
             likelihood=memory.get("likelihood", "normal"),
         )
-    start, told, failed, pending = (_choices(groups[name]) for name in ("start", "design", "failures", "pending"))
+    start, told, failed, pending = (_choices(groups.get(name)) for name in ("start", "design", "failures", "pending"))
     subject, ledger = run.subject, replace(run.ledger, start=start, told=told, failed=failed, pending=pending)
     if isinstance(subject, FirstDesign):
         names = groups["constant_data"]["input"].to_numpy().tolist()
@@ -395,7 +400,9 @@ def _check_rows(group: xr.Dataset, candidates: LazyPool) -> None:
         raise ValueError("pool is not the dask array of the saved run: rows that were offered differ")
 
 
-def _choices(group: xr.Dataset) -> tuple[Choice, ...]:
+def _choices(group: xr.Dataset | None) -> tuple[Choice, ...]:
+    if group is None:
+        return ()
     columns = (group[name].to_numpy() for name in ("x", "pool_row", "score", "asked"))
     return tuple(Choice(np.array(x, float), int(i), float(s), bool(a)) for x, i, s, a in zip(*columns, strict=True))
 
