@@ -83,6 +83,15 @@ def test_one_particle_of_a_sum_or_product_is_as_of_many(text, monkeypatch):
     assert not posterior.is_fused
 
 
+def test_a_tiny_lengthscale_of_a_period_leaves_the_variance_as_it_is(monkeypatch):
+    """At no distance the sine of the addition theorem is rounding error, which the lengthscale divides."""
+    posterior = pma.composite_gp(X[:, 0], y, "LIN + PER", bounds=BOX[:1]).posterior()
+    theta = np.tile(posterior.prior.mean, (2, 1))
+    theta[:, pma.composite_gp(X[:, 0], y, "LIN + PER", bounds=BOX[:1]).labels.index("log_lengthscale_PER")] = -34, -45
+    one, other = (likelihoods(posterior, theta, 0.1, monkeypatch, c).value for c in (True, False))
+    np.testing.assert_allclose(one, other, 1e-3)
+
+
 def test_gradients_are_those_of_differences(monkeypatch):
     posterior = MODELS["embedding"]().posterior()
     theta = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=posterior.n_parameters)
@@ -116,6 +125,9 @@ def test_waves_have_the_last_digit_but_one():
     phase[0, :5] = 0.0, np.pi / 4, -np.pi / 4, np.pi, -3 * np.pi / 2
     for found, expected in zip(compiled.cosine_and_sine(phase.copy()), (np.cos(phase), np.sin(phase)), strict=True):
         np.testing.assert_allclose(found, expected, 4e-16, 4e-16)
+    huge = np.repeat([1e7, -1e18, 1e25, 1e300, np.nan], 1000)
+    for found, function in zip(compiled.cosine_and_sine(huge.copy()), (np.cos, np.sin), strict=True):
+        np.testing.assert_array_equal(found, function(huge))
     # Few phases, and views, are as many.
     few = cosine_and_sine(phase[:3, ::4].copy()), compiled.cosine_and_sine(phase[:3, ::4])
     for one, other in zip(*few, strict=True):

@@ -327,5 +327,7 @@ def test_two_likelihoods_are_averaged_from_the_first_data_on(goal, tmp_path):
 def test_two_likelihoods_are_refused_where_there_is_one_model():
     with pytest.raises(ValueError, match="takes a single model: choose a likelihood"):
         pma.Learner(None, "hyperparameters", bounds=[(0, 1)], likelihood="auto")
+    with pytest.raises(ValueError, match="takes no y_sd: choose 'normal'"):
+        pma.Learner(None, "maximum", bounds=[(0, 1)], likelihood="auto").tell([[0.5]], [1.0], y_sd=0.1)
     with pytest.raises(ValueError, match=r"Learner\(None, ..., likelihood='auto'\) takes"):
         pma.ard_gp([[0.0], [1.0]], [0.0, 1.0], likelihood="auto")

@@ -1,6 +1,7 @@
 """Spaces of numbers, steps, labels and constraints: how they are read, drawn from, modelled, searched and run."""
 
 import re
+from math import comb
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,8 @@ def test_few_points_are_listed():
     found = space.points()
     assert found.sort_values(["a", "b"]).to_numpy().tolist() == every.to_numpy().tolist()
     # Fractions in steps: of 21^4 combinations those that add up to one.
+    fifth = pma.Space({name: pma.Steps(0, 1, 0.05) for name in "abcde"}, "a + b + c + d + e == 1")
+    assert len(fifth.listed) == comb(24, 4)
     quarter = pma.Space({name: pma.Steps(0, 1, 0.05) for name in "abcd"}, "a + b + c + d == 1")
     assert len(quarter.points()) == 23 * 22 * 21 / 6
 
@@ -659,3 +662,26 @@ def test_costs_are_positive_functions_of_points():
             pma.Learner(None, "function", pool=table, cost=cost)
     with pytest.raises(ValueError, match="a budget needs to know the cost"):
         pma.Learner(None, "function", bounds=bounds).run(len, 3, budget=3)
+
+
+def test_values_are_as_they_are_written():
+    """A step that a table shows can be fixed, also where the space is listed."""
+    space = pma.Space({"a": pma.Steps(0, 1, 0.05), "s": ["x", "y"]})
+    assert space.points().a.iloc[6] == 0.15
+    learner = pma.Learner(None, "maximum", space=space, random_seed=1)
+    asked = learner.ask(5)
+    learner.tell(asked, asked.a.to_numpy() ** 2)
+    for value in (0.35, 7 * 0.05, 0.3):
+        assert np.isclose(learner.ask(fixed={"a": value}).a.item(), value)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_climbs_go_on_to_where_a_function_forbids_more(seed):
+    space = pma.Space({"T": (40, 120), "u": (0, 1)}, [lambda table: table["T"] * table["u"] < 60])
+    X = space.sample(10, random_seed=seed)
+    y = -((X["T"] - 110) ** 2) / 500 + 3 * X.u
+    fit = pma.fit_smc(pma.ard_gp(X, y, space=space), n_particles=64, random_seed=1, progressbar=False)
+    scorer = prepare(CRITERIA["upper_confidence_bound"].make(), fit)
+    found = maximize(scorer, *space.limits, np.random.default_rng(seed), space)
+    assert space.can_be(found.X).all()
+    assert found.values[0] > scorer.score(space.draw(5_000, np.random.default_rng(1))).max() - 1e-2 * np.ptp(y)

@@ -32,9 +32,9 @@ _SAME = 1e-3
 # Central differences for criteria without a gradient, as a fraction of the box, and the fraction that optimisers leave
 # between a point and an end.
 _STEP, _ROUNDING = 1e-5, 1e-9
-# Of a space: steps away from measured points, rounds of climbs and changes, and numbers of an input that are tried in a
-# change, the nearest ones (guesses).
-_NEAR, _ROUNDS, _LEVELS = 0.05, 6, 24
+# Of a space: steps away from measured points, rounds of climbs and changes, numbers of an input that are tried in a
+# change, the nearest ones, and bisections of a way that leads out of it (guesses).
+_NEAR, _ROUNDS, _LEVELS, _BISECTIONS = 0.05, 6, 24, 12
 
 
 class LocalMaxima(NamedTuple):
@@ -132,7 +132,20 @@ def _ascended(
     # What is all but at an end is there.
     part = np.where(result.x < _ROUNDING, 0.0, np.where(result.x > 1 - _ROUNDING, 1.0, result.x))
     found = at(np.where(np.isfinite(part), part, start))
-    return found if space is None else np.where(space.can_be(found)[:, None], found, X)
+    return found if space is None else _last_that_can_be(space, X, found)
+
+
+def _last_that_can_be(space: Space, X: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """On the ways from points X (k, D), which can be made, to others the last that can, by bisection."""
+    low, high = np.zeros((len(X), 1)), np.ones((len(X), 1))
+    can_be = space.can_be(ends)
+    if not space.functions or can_be.all():
+        return np.where(can_be[:, None], ends, X)
+    for _ in range(_BISECTIONS):
+        part = 0.5 * (low + high)
+        inside = space.can_be(X + part * (ends - X))[:, None]
+        low, high = np.where(inside, part, low), np.where(inside, high, part)
+    return np.where(can_be[:, None], ends, X + low * (ends - X))
 
 
 def _constraints(space: Space, X: np.ndarray, real: np.ndarray) -> list[dict[str, Any]]:

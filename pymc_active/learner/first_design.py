@@ -89,6 +89,8 @@ class FirstDesign:
             raise ValueError(
                 f"the function that makes the model takes no {given[0]}: measure a few points first, and pass the model"
             )
+        if self.are_several and y_sd is not None:
+            raise ValueError("likelihood='auto' averages over 'warped', which takes no y_sd: choose 'normal'")
         return read_likelihood(self.likelihoods[-1], sizes, y_sd, n, x)[1]
 
     def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:

@@ -188,6 +188,9 @@ class Space(Summarized):
                 if not variable.low[0] <= part[0] <= variable.high[0]:
                     ends = f"from {variable.low[0]:g} to {variable.high[0]:g}"
                     raise ValueError(f"fixed has {name} = {value}, outside the space, {ends}")
+            if isinstance(variable, Ordered) and variable.levels is not None:
+                near = variable.levels[np.abs(variable.levels[:, 0] - part[0]).argmin()]
+                part = near if np.isclose(near, part, rtol=1e-9, atol=0.0).all() else part
             found |= dict(zip(self.columns[name].tolist(), part.tolist(), strict=True))
         return found
 
@@ -231,22 +234,27 @@ class Space(Summarized):
     @cached_property
     def listed(self) -> np.ndarray | None:
         """All points (m, D), if they are few."""
-        sizes = [len(v.levels) if v.levels is not None else np.inf for v in self.variables]
-        # Of these constraints leave fewer.
-        if not np.prod(sizes) <= (_COMBINATIONS if self.linear or self.functions else _LISTED):
-            return None
-        found, names = np.empty((1, 0)), []
+        found, most = np.empty((1, 0)), _COMBINATIONS if self.linear or self.functions else _LISTED
         for variable in self.variables:
-            assert variable.levels is not None
-            L = len(variable.levels)
+            # Constraints may leave fewer.
+            if variable.levels is None or len(found) * (L := len(variable.levels)) > most:
+                return None
             found = np.hstack([np.repeat(found, L, axis=0), np.tile(variable.levels, (len(found), 1))])
-            names.append(variable.name)
-            # What no later input can mend need not be kept.
-            known = [one for one in self.linear if {n for n, value in one.coefficients.items() if value} <= set(names)]
-            rows = [(row[: found.shape[1]], limit, kind) for row, limit, kind in self.rows(known)]
-            found = found[Polytope(found.min(0), found.max(0), rows).holds(found)] if rows and len(found) else found
+            found = found[self._may_become(found)]
         found = found[self.can_be(found)] if len(found) else found
         return found if len(found) <= _LISTED else None
+
+    def _may_become(self, first: np.ndarray) -> np.ndarray:
+        """Whether points with these ``first`` columns (n, k) may fulfil all linear constraints, (n,)."""
+        k, keep = first.shape[1], np.ones(len(first), bool)
+        ends = np.stack(self.limits)[:, k:]
+        for row, limit, is_equality in self.polytope_rows:
+            sum_, rest = first @ row[:k], row[k:] * ends
+            rounding = ROUNDING * (np.abs(first) @ np.abs(row[:k]) + np.abs(rest).max(0).sum() + abs(limit))
+            keep &= sum_ + rest.min(0).sum() <= limit + rounding
+            if is_equality:
+                keep &= sum_ + rest.max(0).sum() >= limit - rounding
+        return keep
 
     def draw(self, n: int, rng: np.random.Generator, fixed: Mapping[int, float] | None = None) -> np.ndarray:
         """Random points (n, D), with values of some columns; a ValueError if hardly any fulfils the constraints."""

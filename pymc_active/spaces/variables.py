@@ -45,7 +45,9 @@ class Steps:
     @property
     def levels(self) -> np.ndarray:
         """All values."""
-        return self.low + self.step * np.arange(self._n + 1)
+        values = self.low + self.step * np.arange(self._n + 1)
+        # As they are written, so that a table shows what they are.
+        return values if values.dtype.kind == "i" else np.array([float(f"{value:.12g}") for value in values])
 
 
 class Group(NamedTuple):
