@@ -19,7 +19,8 @@ from pymc_active.criteria.screening import screened
 from pymc_active.predictions.kept_states import most_kept
 from pymc_active.spaces.space import Space
 
-# Seeds scored, and starts among them; twice as many starts where a sum over draws makes the criterion rugged.
+# Seeds scored, and starts among them; twice as many starts where a sum over draws makes the criterion rugged, unless
+# changes of an input lead on.
 _SEEDS, _STARTS = 800, 5
 _MAXITER = 16
 # Draws used while climbing, or as many as are kept, and the fewest of each of several models; maxima then polished with
@@ -89,7 +90,7 @@ def maximize(
         raise ValueError(f"the criterion is not finite at any point of the {'box' if space is None else 'space'}")
     starts = best_first(seeds, values).X
     scaled = starts / np.where(is_free, width, 1.0)
-    n_starts = _STARTS if rough is None else 2 * _STARTS
+    n_starts = _STARTS if rough is None or moves else 2 * _STARTS
     rows = distinct_rows(scaled, lambda a, b: np.sqrt(np.mean((a - b) ** 2)) > _APART, n_starts)
     maxima = climb(starts[rows], _MAXITER)
     # Only the best maxima are polished: with draws from the posterior all draws count here, which is expensive.
