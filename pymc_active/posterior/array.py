@@ -28,8 +28,6 @@ from pymc_active.posterior.measured import MeasuredPosterior
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
 from pymc_active.support.scaling import Affine, InputMap
 
-# Rows of a covariance of many points that are computed at a time.
-_ROWS = 100
 # Numbers of the derivatives of K in all parameters, a few copies of which the exact Hessian takes, at most; beyond, the
 # step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
 _DENSE, _DIFFERENCE = 10_000_000, 1e-4

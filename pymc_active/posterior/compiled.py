@@ -518,6 +518,5 @@ def evaluate(
     S, n = residuals.shape
     out = Evaluated(np.empty((S, n)), np.empty(S), np.zeros(thetas.shape), np.zeros((S, n)))
     X, thetas, noise, residuals = (np.ascontiguousarray(part, float) for part in (X.T, thetas, noise, residuals))
-
     in_parts(lambda *ends: _particles(*ends, share, gradient, X, thetas, *program, noise, residuals, *out), S)
     return out
