@@ -166,7 +166,9 @@ def model_from_a_pool():
     answers["bams"] = pma.active.bams(fits, months).to_numpy()
     answers["bams_tempered"] = pma.active.bams(fits, months, weights="tempered", method="modes").to_numpy()
     answers["committee"] = pma.active.committee(fits, months).to_numpy()
-    answers["importance"] = np.array([fit.sampled_evidence(random_seed=0).value for fit in fits.values()])
+    answers["importance"] = np.array(
+        [pma.find_modes(fit).sampled_evidence(random_seed=0).value for fit in fits.values()]
+    )
     return answers
 
 
