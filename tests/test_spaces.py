@@ -671,7 +671,7 @@ def test_values_are_as_they_are_written():
     learner = pma.Learner(None, "maximum", space=space, random_seed=1)
     asked = learner.ask(5)
     learner.tell(asked, asked.a.to_numpy() ** 2)
-    for value in (0.35, 7 * 0.05, 0.3):
+    for value in (0.35, 7 * 0.05, 0.3, 1e-16):
         assert np.isclose(learner.ask(fixed={"a": value}).a.item(), value)
 
 

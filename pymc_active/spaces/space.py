@@ -190,7 +190,7 @@ class Space(Summarized):
                     raise ValueError(f"fixed has {name} = {value}, outside the space, {ends}")
             if isinstance(variable, Ordered) and variable.levels is not None:
                 near = variable.levels[np.abs(variable.levels[:, 0] - part[0]).argmin()]
-                part = near if np.isclose(near, part, rtol=1e-9, atol=0.0).all() else part
+                part = near if np.abs(near - part) <= ROUNDING * (variable.high - variable.low) else part
             found |= dict(zip(self.columns[name].tolist(), part.tolist(), strict=True))
         return found
 
@@ -234,12 +234,15 @@ class Space(Summarized):
     @cached_property
     def listed(self) -> np.ndarray | None:
         """All points (m, D), if they are few."""
+        levels = [variable.levels for variable in self.variables if variable.levels is not None]
+        if len(levels) < len(self.variables):
+            return None
         found, most = np.empty((1, 0)), _COMBINATIONS if self.linear or self.functions else _LISTED
-        for variable in self.variables:
+        for some in levels:
             # Constraints may leave fewer.
-            if variable.levels is None or len(found) * (L := len(variable.levels)) > most:
+            if len(found) * len(some) > most:
                 return None
-            found = np.hstack([np.repeat(found, L, axis=0), np.tile(variable.levels, (len(found), 1))])
+            found = np.hstack([np.repeat(found, len(some), axis=0), np.tile(some, (len(found), 1))])
             found = found[self._may_become(found)]
         found = found[self.can_be(found)] if len(found) else found
         return found if len(found) <= _LISTED else None
