@@ -24,8 +24,8 @@ _FIRST, _GROWTH = 10.0, 10.0
 # Each level aims at this effective share of the particles, is redone with less of a change below the second one, and
 # divides the additional noise by at most this factor.
 _SHARE, _TOO_FEW, _LARGEST_FACTOR = 0.85, 0.65, 5.0
-# Steps of a trajectory at most (``benchmarks/answered.md``: with six evidences scatter no more than with eight by the
-# particles' sds), its length in sds of the particles, the acceptance to aim at, and the jitter of steps.
+# Steps of a trajectory at most (``benchmarks/answered.md``: evidences scatter less with six than they did with eight by
+# the particles' sds), its length in sds of the particles, the acceptance to aim at, and the jitter of steps.
 _LEAPFROG, _LENGTH, _ACCEPTANCE, _JITTER = 6, 1.6, 0.8, 0.3
 # Standard errors that are taken off what a trajectory adds to the mean log density.
 _SURE = 3.0
