@@ -1,8 +1,8 @@
 """Which tables and figures of the four papers still lack records, and which are made next?
 
-``python -m benchmarks.papers --minutes 90`` makes missing records, the most wanted first. A step is a script of a
-paper's folder, in a process of its own at lowest priority. Steps have ten minutes in turn, again and again, until the
-time is up; a record that was begun is finished. ``--list`` prints how many records of this engine each step has and
+``python -m benchmarks.papers --minutes 90`` makes missing records. A step is a script of a paper's folder, in a process
+of its own at lowest priority. Steps have ten minutes in turn, again and again, those with the smallest share of their
+records first, until the time is up; a record that was begun is finished. ``--list`` prints how many records of this engine each step has and
 wants. ``readme_tables.py`` and ``paper_hds/tables.py`` then write the tables of the pages.
 """
 
@@ -73,7 +73,7 @@ def main() -> None:
         return
     os.nice(19)
     end = time.monotonic() + 60 * arguments.minutes
-    steps = [step for step in STEPS if step.made() < step.wanted]
+    steps = sorted((s for s in STEPS if s.made() < s.wanted), key=lambda step: step.made() / step.wanted)
     while steps:
         for step in list(steps):
             if (left := (end - time.monotonic()) / 60) <= 0:
