@@ -146,7 +146,6 @@ OF_ONE_FIT = {
     "plot_relevance": lambda c: plots.plot_relevance(c.one),
     "plot_embedding": lambda c: plots.plot_embedding(c.one),
     "plot_loadings": lambda c: plots.plot_loadings(c.one),
-    "plot_subspace_angles": lambda c: plots.plot_subspace_angles(c.one),
     "plot_decomposition": lambda c: plots.plot_decomposition(pma.decompose(c.one)),
 }
 OF_SEVERAL = {
@@ -176,7 +175,7 @@ OF_LEARNER = {
 NO_EMBEDDING = (("ard", "composite", "user", "models"), "the model has no embedding")
 NOT_APART = (("embedding", "wide", "user"), "cannot take the kernel of .* apart")
 REFUSED = {
-    **dict.fromkeys(("subspace_angles", "plot_embedding", "plot_loadings", "plot_subspace_angles"), NO_EMBEDDING),
+    **dict.fromkeys(("subspace_angles", "plot_embedding", "plot_loadings"), NO_EMBEDDING),
     **dict.fromkeys(("decompose", "plot_decomposition"), NOT_APART),
     **dict.fromkeys(
         ("relevance", "plot_relevance"),
@@ -193,7 +192,7 @@ ELSEWHERE = {
     "bald_from_trace",
     *("gradient_design", "latin_hypercube", "random_design", "hds", "coordinate_wise"),
     *("compositional_kernel_search", "embedding_dimension"),
-    *("plot_check", "plot_active_inputs", "plot_slices"),
+    *("plot_active_inputs", "plot_slices"),
 }
 
 

@@ -18,8 +18,7 @@ draws, random_seed : int, and int or Generator
 """
 
 from pymc_active.plots.any_result import plot
-from pymc_active.plots.checks import plot_check
-from pymc_active.plots.embeddings import plot_embedding, plot_loadings, plot_relevance, plot_subspace_angles
+from pymc_active.plots.embeddings import plot_embedding, plot_loadings, plot_relevance
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_map, plot_predictions
 from pymc_active.plots.searches import plot_active_inputs, plot_decomposition, plot_evidence, plot_model_posterior
@@ -30,7 +29,6 @@ from pymc_active.plots.utility import plot_utility
 __all__ = [
     "plot",
     "plot_active_inputs",
-    "plot_check",
     "plot_decomposition",
     "plot_embedding",
     "plot_evidence",
@@ -41,6 +39,5 @@ __all__ = [
     "plot_predictions",
     "plot_relevance",
     "plot_slices",
-    "plot_subspace_angles",
     "plot_utility",
 ]

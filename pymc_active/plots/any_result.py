@@ -6,13 +6,11 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.axes import show_legend
-from pymc_active.plots.checks import plot_check
 from pymc_active.plots.embeddings import plot_embedding, plot_relevance
 from pymc_active.plots.measurements import around, box_of, column_of, reach_beyond, steepest_input
 from pymc_active.plots.optimum import plot_optimum
@@ -57,7 +55,6 @@ def plot(result: Any, **keywords: Any) -> Any:
 
 plot.register(Decomposition, plot_decomposition)
 plot.register(HDSResult, plot_active_inputs)
-plot.register(xr.DataTree, plot_check)
 
 
 def _has_labels(fit: Fit | ModelAverage) -> bool:

@@ -9,15 +9,14 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.inference.fit import Fit
-from pymc_active.models.gpmodel import GPModel
 from pymc_active.plots.axes import Axes, new_axes, show_legend
-from pymc_active.plots.marks import dots, draw_band, intervals, note, ring
+from pymc_active.plots.marks import dots, draw_band, intervals, ring
 from pymc_active.plots.measurements import around, band, data_of
 from pymc_active.plots.predictions import coloured_dots, draw_map, grid_of, read_limits
 from pymc_active.plots.style import BLUE, CYCLE, GREY
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
-from pymc_active.structure.relevance import embedding_draws, principal_axes, relevance, subspace_angles
+from pymc_active.structure.relevance import embedding_draws, principal_axes, relevance
 from pymc_active.support.numbers import QUANTILES
 from pymc_active.support.options import count
 from pymc_active.support.tables import read_inputs
@@ -159,36 +158,6 @@ def plot_loadings(
     ax.axhline(0, color=GREY, lw=0.8, zorder=0)
     ax.set(xlabel="input", ylabel="correlation with the component", ylim=(-1.03, 1.03))
     ax.margins(x=0)
-    show_legend(ax)
-    return ax
-
-
-def plot_subspace_angles(
-    source: Fit | xr.DataTree,
-    reference: Any = None,
-    *,
-    model: GPModel | None = None,
-    draws: int = 1000,
-    random_seed: int | np.random.Generator | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Certainty of the learned subspace: medians and 89 % intervals of its angles to their mean or to a reference.
-
-    Grey marks are the medians for random subspaces, which is what an unknown embedding would give. Arguments are
-    those of :func:`pymc_active.subspace_angles`, and ``ax`` as in :mod:`pymc_active.plots`.
-    """
-    angles = subspace_angles(source, reference, model=model, draws=draws, random_seed=random_seed)
-    summary, at = angles.angle.sel(summary=_SUMMARY).to_numpy(), angles.principal_angle.to_numpy()
-    ax = new_axes(ax, (float(np.clip(2.4 + 1.2 * len(at), 4.8, 9.0)), 3.6))
-    ax.hlines(angles.random, at - 0.22, at + 0.22, color=GREY, lw=1.4, label="random subspace")
-    intervals(ax, at, summary, "median and 89 % interval")
-    for x, (low, middle, high) in zip(at, summary.T.round(3), strict=True):
-        # Rounded: if two subspaces must intersect, some angles are rounding errors.
-        note(ax, f"{middle:.2g}\n{low:.2g} to {high:.2g}", (x, middle), (9, 3))
-    ylabel = f"angle to {angles.attrs['reference']} (degrees)"
-    ax.set(xlabel="principal angle, the largest first", ylabel=ylabel, xticks=at, yticks=range(0, 91, 15))
-    # The room above 90 is for the numbers at a large angle.
-    ax.set(xlim=(0.4, len(at) + 0.6), ylim=(0, 105))
     show_legend(ax)
     return ax
 
