@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.papers --minutes 90`` makes missing records. A step is a script of a paper's folder, in a process
 of its own at lowest priority. Steps have ten minutes in turn, again and again, those with the smallest share of their
-records first, until the time is up; a record that was begun is finished. ``--list`` prints how many records of this engine each step has and
-wants. ``readme_tables.py`` and ``paper_hds/tables.py`` then write the tables of the pages.
+records first, until the time is up; a record that was begun is finished. ``--list`` prints how many records of this
+engine each step has and wants. ``readme_tables.py`` and ``paper_hds/tables.py`` then write the tables of the pages.
 """
 
 import argparse

@@ -44,10 +44,8 @@ class Node:
     structure: tuple
     # The input columns on which a base kernel acts.
     columns: np.ndarray
-    # Of a base kernel: the parameter in which posteriors have many narrow modes, beyond all if there is none, and where
-    # it makes the kernel constant.
+    # Of a base kernel: the parameter in which posteriors have many narrow modes, beyond all if there is none.
     hidden: int = sys.maxsize
-    inert: float
 
     @property
     def loop(self) -> Leaf | None:

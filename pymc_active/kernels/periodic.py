@@ -66,7 +66,7 @@ class Periodic(Node):
         self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
         self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
         self.structure = ("PER", tuple(self.columns.tolist()))
-        self.hidden, self.inert = log_period, 40.0
+        self.hidden = log_period
 
     @property
     def loop(self):

@@ -26,7 +26,7 @@ class Step(Node):
         self.log_outputscale = log_outputscale
         self.roles = {"log_width": log_width} | roles("location", [location], log_outputscale)
         self.structure = ("STEP", (int(column),))
-        self.hidden, self.inert = location, -1e9
+        self.hidden = location
 
     def factor(self, theta: np.ndarray) -> Factor:
         """The sigmoid."""

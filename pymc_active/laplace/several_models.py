@@ -16,7 +16,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
 from pymc_active.support.progress import progress
-from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.threads import in_threads, one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, RunWarning, warn_user
 from pymc_active.support.workers import Call
 
@@ -60,15 +60,26 @@ def fit_laplace_models[Label: Hashable](
                 if isinstance(tasks[label].posterior, ArrayPosterior):
                     elsewhere[label] = Call(executor, search_and_expand, tasks[label])
         failed: dict[Label, NoFiniteStartError] = {}
-        try:
-            for label in sorted(tasks, key=lambda label: label in elsewhere):
-                try:
-                    found[label] = elsewhere[label].result() if label in elsewhere else search_and_expand(tasks[label])
-                except NoFiniteStartError as error:
-                    failed[label] = error
-                except ValueError as error:
-                    raise ValueError(f"{label}: {error}") from error
+
+        def attempt(label: Label) -> FoundModes | ValueError:
+            try:
+                return elsewhere[label].result() if label in elsewhere else search_and_expand(tasks[label])
+            except ValueError as error:
+                return error
+            finally:
                 advance()
+
+        here = [task.posterior for label, task in tasks.items() if label not in elsewhere]
+        run = in_threads if all(posterior.climbs_apart for posterior in here) else map
+        labels = sorted(tasks, key=lambda label: label in elsewhere)
+        try:
+            for label, result in zip(labels, run(attempt, labels), strict=True):
+                if isinstance(result, NoFiniteStartError):
+                    failed[label] = result
+                elif isinstance(result, ValueError):
+                    raise ValueError(f"{label}: {result}") from result
+                else:
+                    found[label] = result
         finally:
             for call in elsewhere.values():
                 call.cancel()

@@ -15,7 +15,7 @@ from pymc_active.kernels.program import Leaf, Program
 from pymc_active.kernels.radial import Profile, number_of
 from pymc_active.kernels.stationary import EmbeddedBatch, RadialLines, Stationary, check_profile
 from pymc_active.posterior.base import (
-    STACKED,
+    Climbed,
     InputGradients,
     Likelihoods,
     Moments,
@@ -144,6 +144,25 @@ class ArrayPosterior(MeasuredPosterior):
         found = evaluate(self._program, self.X, full, noise, residual, unsound(residual.shape[1]), gradient)
         return found.alphas, found.log_roots, found.gradients, (found.diagonals / self.counts).sum(1)
 
+    @property
+    @override
+    def climbs_apart(self):
+        return self.is_fused and self.replicates is None
+
+    @override
+    def climb(self, z, root, limits, extra_noise=0.0):
+        if not self.climbs_apart:
+            return super().climb(z, root, limits, extra_noise)
+        from pymc_active.posterior.compiled import climb
+
+        assert self._program is not None
+        n, prior, known = len(self.y), self.prior, np.broadcast_to(self.known_variance, len(self.y))
+        data = self.y, self._basis, self.mean_indices, self.log_noise, known, extra_noise
+        rest = (prior.mean, prior.precision), unsound(n), root, tuple(limits)
+        u, value, *rest = climb(self._program, self.X, self._extend(z), data, *rest)
+        value += prior.constant - n * (0.5 * LOG_2PI + float(np.log(self.y_map.scale)))
+        return Climbed(z + (root * u if root.ndim == 1 else root @ u), value, *rest)
+
     @abstractmethod
     def _batch(self, full: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         """Lower triangles of K (S, q) for rows (theta, constants) of ``full``, and their pullback to these rows."""
@@ -245,21 +264,6 @@ class KernelPosterior(ArrayPosterior):
     def _batch(self, full):
         made = self.kernel.batch(full, self.pairs)
         return made.K, made.pullback
-
-    def values_of(self, covariances: Callable[[slice], np.ndarray], m: int, full: np.ndarray, noise: float):
-        """Log likelihoods (m,) given m covariances of the data, of which the function returns some lower triangles.
-
-        Other parameters are those of (theta, constants), with the extra ``noise``; -inf where G is not sound.
-        """
-        residual, diagonal = self.residual(full), self.noise_variances(full, noise)
-        step, values = max(1, STACKED // len(residual) ** 2), np.empty(m)
-        for first in range(0, m, step):
-            rows = slice(first, first + step)
-            _, alphas, log_roots = self._factored(covariances(rows), diagonal, residual, gradient=False)
-            values[rows] = -0.5 * alphas @ residual - log_roots
-        rest = self.beside(np.exp(2 * full[self.log_noise]) + noise).value
-        rest -= len(residual) * (0.5 * LOG_2PI + np.log(self.y_map.scale))
-        return np.where(np.isfinite(values), values + rest, -np.inf)
 
     @cached_property
     @override

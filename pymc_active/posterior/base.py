@@ -31,6 +31,8 @@ MANY = 200
 # Numbers of one array over several particles, at most: what fits into a cache. With more points than the second number
 # one particle at a time is as fast, and no differences of pairs of points are kept.
 STACKED, _BATCHED = 60_000, 100
+# The height of a place where the log posterior is not finite, with the other sign: a number, for line searches.
+FAR_BELOW = 1e25
 
 
 class NoFiniteStartError(ActiveError, ValueError):
@@ -80,6 +82,27 @@ class State(NamedTuple):
     extra: object
 
 
+class Limits(NamedTuple):
+    """Where a climb ends: after so many iterations, or, converged, where no derivative exceeds ``slope``.
+
+    It has converged as well where an iteration gains at most ``gain``, as a part of the height.
+    """
+
+    iterations: int
+    slope: float
+    gain: float
+
+
+class Climbed(NamedTuple):
+    """Where a climb has ended: theta (P,), the log posterior, and its slope (r,) in the coordinates of the climb."""
+
+    z: np.ndarray
+    value: float
+    slope: np.ndarray
+    is_converged: bool
+    n_evaluations: int
+
+
 class Posterior(ABC):
     """Log posterior over the flat unconstrained vector theta (P,), given the data it holds; new data make a new one.
 
@@ -92,6 +115,8 @@ class Posterior(ABC):
     is_tempered = False
     # Whether it is evaluated by NumPy, and whether log likelihoods and gradients of particles are one compiled loop.
     is_array, is_fused = False, False
+    # Whether threads may climb it side by side: a climb is compiled, and does not hold Python's lock.
+    climbs_apart = False
 
     X: np.ndarray
     y: np.ndarray
@@ -229,11 +254,13 @@ class Posterior(ABC):
             raise NotPositiveDefiniteError("K + noise is positive definite by rounding errors alone")
         return state
 
-    def values(self, thetas: np.ndarray) -> np.ndarray:
+    def values(self, thetas: np.ndarray, extra_noise: float = 0.0) -> np.ndarray:
         """:meth:`value` at every row of thetas (S, P), shape (S,)."""
-        if not self.is_batched:
-            return np.array([self.value(theta) for theta in thetas])
-        return self.log_priors(thetas)[0] + self._in_blocks(thetas, 0.0, gradient=False).value
+        if self.is_batched:
+            return self.log_priors(thetas)[0] + self._in_blocks(thetas, extra_noise, gradient=False).value
+        if extra_noise:
+            return self.log_priors(thetas)[0] + self._one_by_one(thetas, extra_noise).value
+        return np.array([self.value(theta) for theta in thetas])
 
     def likelihood_values(self, thetas: np.ndarray) -> np.ndarray:
         """Log likelihoods (S,) at the rows of thetas (S, P), without gradients; -inf where not finite."""
@@ -317,6 +344,23 @@ class Posterior(ABC):
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return -np.inf, np.zeros_like(theta)
         return value, gradient
+
+    def climb(self, z: np.ndarray, root: np.ndarray, limits: Limits, extra_noise: float = 0.0) -> Climbed:
+        """Climb by L-BFGS from z (P,) in coordinates u: theta is z + root @ u, or z + root * u if root is (P,)."""
+
+        def theta(u: np.ndarray) -> np.ndarray:
+            return z + (root * u if root.ndim == 1 else root @ u)
+
+        def objective(u: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = self.value_and_gradient(theta(u), extra_noise)
+            if not np.isfinite(value):
+                return FAR_BELOW, np.zeros_like(u)
+            return -value, -gradient * root if root.ndim == 1 else -gradient @ root
+
+        options = {"maxiter": limits.iterations, "gtol": limits.slope, "ftol": limits.gain, "maxcor": 20}
+        result = minimize(objective, np.zeros(root.shape[-1]), jac=True, method="L-BFGS-B", options=options)
+        value = -float(result.fun) if result.fun < FAR_BELOW else -np.inf
+        return Climbed(theta(result.x), value, -result.jac, bool(result.success), int(result.nfev))
 
     def hessian(self, state: State) -> np.ndarray:
         """Hessian of the NEGATIVE log posterior, exact and symmetric."""

@@ -9,7 +9,7 @@ stand in this file, since it looks for a newer version of no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,15 +40,35 @@ _LOG2_HIGH, _LOG2_LOW, _ROUND = 0.693145751953125, 1.4286068203094172e-06, 67553
 _QUARTER, _MANY_TURNS = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21), 1e6
 # Exponentials are of no less.
 _LEAST = -700.0
+# Of a climb: pairs of steps and changes of the slope that it keeps, trials of a step, what a good one has to fulfil (as
+# of L-BFGS-B), and the height where nothing is finite.
+_PAIRS, _TRIALS, _ARMIJO, _WOLFE, _FAR_BELOW = 20, 20, 1e-3, 0.9, -1e25
+# Numbers of a climb: how many evaluations, iterations and pairs, whether it has converged, height and rise where it is,
+# the step that is tried, the ends of an interval that holds a good one, the better first, and how many were tried.
+(
+    _COUNT,
+    _ITERATION,
+    _N_PAIRS,
+    _DONE,
+    _HEIGHT,
+    _RISE,
+    _STEP,
+    _LOW,
+    _LOW_HEIGHT,
+    _LOW_RISE,
+    _HIGH,
+    _HIGH_HEIGHT,
+    _TRIAL,
+) = range(13)
 # Sums in any order, so that they are vectorised; infinities and NaN are kept.
 _FAST = {"contract", "reassoc", "nsz"}
 
 
-def _loop(fastmath: set[str]) -> Callable:
+def _loop(fastmath: set[str], inline: str = "never") -> Callable:
     """Decorator of a compiled loop: without Python's lock, with infinities, and kept on disk where there is a place."""
 
     def compiled(function: Callable) -> Callable:
-        flags: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+        flags: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "inline": inline}
         try:
             return njit(function, cache=True, **flags)
         except RuntimeError:
@@ -427,73 +447,256 @@ def _pull(kind, columns, places, other, scale, theta, X, points, weight, value, 
             gradient[places[k]] -= 2.0 * total
 
 
+# Array expressions take long to compile.
 @_loop(_FAST)
-def _particles(
-    first, last, share, gradient, X, thetas, steps, left, right, kinds, first_columns, columns,
-    first_places, places, others, scales,
-    noise, residuals, alphas, log_roots, gradients, diagonals,
+def _dot(a, b):
+    total = 0.0
+    for c in range(len(a)):
+        total += a[c] * b[c]
+    return total
+
+
+@_loop(_FAST)
+def _line(a, factor, b, out):
+    """Set ``out`` to a + factor * b."""
+    for c in range(len(a)):
+        out[c] = a[c] + factor * b[c]
+
+
+@_loop(_FAST)
+def _set_direction(slope, steps, changes, n_pairs, direction, weights):
+    """Upwards by the last pairs of steps and changes of slopes, the newest last (Nocedal & Wright, algorithm 7.4)."""
+    _line(slope, 0.0, slope, direction)
+    for m in range(n_pairs - 1, -1, -1):
+        weights[m] = _dot(steps[m], direction) / _dot(steps[m], changes[m])
+        _line(direction, -weights[m], changes[m], direction)
+    if n_pairs:
+        newest, change = steps[n_pairs - 1], changes[n_pairs - 1]
+        _line(direction, _dot(newest, change) / _dot(change, change) - 1.0, direction, direction)
+    for m in range(n_pairs):
+        factor = weights[m] - _dot(changes[m], direction) / _dot(steps[m], changes[m])
+        _line(direction, factor, steps[m], direction)
+
+
+@_loop(_FAST)
+def _has_ended(height, limits, u, slope, numbers, here, in_here, memory):
+    """Whether a climb by L-BFGS ends, given height and slope at u (r,), which becomes the next place to look at.
+
+    ``here`` is the last place whose step fulfilled the strong Wolfe conditions (Nocedal & Wright, algorithm 3.5).
+    """
+    steps, changes, direction, low, in_low, weights = memory
+    iterations, least_slope, least_gain = limits
+    numbers[_COUNT] += 1
+    if numbers[_COUNT] > 1:
+        step, rise, is_good = numbers[_STEP], _dot(slope, direction), False
+        enough = numbers[_HEIGHT] + _ARMIJO * step * numbers[_RISE]
+        if height < enough or height < numbers[_LOW_HEIGHT]:
+            numbers[_HIGH], numbers[_HIGH_HEIGHT] = step, height
+        else:
+            is_good = abs(rise) <= _WOLFE * numbers[_RISE]
+            way = 1.0 if numbers[_HIGH] == np.inf else numbers[_HIGH] - numbers[_LOW]
+            if rise * way < 0:
+                numbers[_HIGH], numbers[_HIGH_HEIGHT] = numbers[_LOW], numbers[_LOW_HEIGHT]
+            numbers[_LOW], numbers[_LOW_HEIGHT], numbers[_LOW_RISE] = step, height, rise
+            _line(u, 0.0, u, low)
+            _line(slope, 0.0, slope, in_low)
+        numbers[_TRIAL] += 1
+        if not is_good and numbers[_TRIAL] < _TRIALS:
+            way = numbers[_HIGH] - numbers[_LOW]
+            bend = numbers[_LOW_RISE] * way - (numbers[_HIGH_HEIGHT] - numbers[_LOW_HEIGHT])
+            # The top of a parabola or, where the height is not finite, nearer.
+            part = 0.5 * numbers[_LOW_RISE] * way / bend if bend > 0 and numbers[_HIGH_HEIGHT] > _FAR_BELOW else 0.2
+            is_open = numbers[_HIGH] == np.inf
+            numbers[_STEP] = 4.0 * step if is_open else numbers[_LOW] + min(max(part, 0.1), 0.9) * way
+            _line(here, numbers[_STEP], direction, u)
+            return False
+        if not numbers[_LOW_HEIGHT] > numbers[_HEIGHT]:
+            # Nothing better within rounding errors.
+            return True
+        n_pairs = int(numbers[_N_PAIRS])
+        if n_pairs == _PAIRS:
+            for m in range(_PAIRS - 1):
+                _line(steps[m + 1], 0.0, steps[m + 1], steps[m])
+                _line(changes[m + 1], 0.0, changes[m + 1], changes[m])
+            n_pairs -= 1
+        _line(low, -1.0, here, steps[n_pairs])
+        _line(in_here, -1.0, in_low, changes[n_pairs])
+        curvature = _dot(changes[n_pairs], changes[n_pairs])
+        numbers[_N_PAIRS] = n_pairs + (_dot(steps[n_pairs], changes[n_pairs]) > 1e-12 * curvature)
+        _line(low, 0.0, low, here)
+        _line(in_low, 0.0, in_low, in_here)
+        height = numbers[_LOW_HEIGHT]
+        gain = (height - numbers[_HEIGHT]) / max(abs(height), abs(numbers[_HEIGHT]), 1.0)
+        numbers[_DONE] = 1.0 if gain <= least_gain else 0.0
+        numbers[_ITERATION] += 1
+    else:
+        _line(u, 0.0, u, here)
+        _line(slope, 0.0, slope, in_here)
+    numbers[_HEIGHT], largest = height, 0.0
+    for c in range(len(u)):
+        largest = max(largest, abs(in_here[c]))
+    if largest <= least_slope:
+        numbers[_DONE] = 1.0
+    if numbers[_DONE] > 0 or numbers[_ITERATION] >= iterations:
+        return True
+    _set_direction(in_here, steps, changes, int(numbers[_N_PAIRS]), direction, weights)
+    rise = _dot(in_here, direction)
+    numbers[_RISE], numbers[_STEP] = rise, 1.0 if numbers[_N_PAIRS] > 0 else min(1.0, 1.0 / np.sqrt(rise))
+    numbers[_LOW], numbers[_LOW_HEIGHT], numbers[_LOW_RISE] = 0.0, height, rise
+    numbers[_HIGH], numbers[_HIGH_HEIGHT], numbers[_TRIAL] = np.inf, 0.0, 0.0
+    _line(here, numbers[_STEP], direction, u)
+    return not rise > 0
+
+
+@_loop(_FAST)
+def _set_place(u, center, scale, root, data, theta, residual, noise):
+    """Theta, but for its constants, at the coordinates u of a climb, and residual and noise variances (n,) there."""
+    y, basis, means, log_noise, known, extra = data
+    for k in range(len(center)):
+        theta[k] = center[k]
+        if len(scale):
+            theta[k] += scale[k] * u[k]
+        else:
+            for c in range(len(u)):
+                theta[k] += root[k, c] * u[c]
+    own = np.exp(2.0 * theta[log_noise]) + extra
+    for i in range(len(y)):
+        residual[i], noise[i] = y[i], own + known[i]
+        for k in range(len(means)):
+            residual[i] -= basis[i, k] * theta[means[k]]
+
+
+@_loop(_FAST)
+def _height(
+    log_root, theta, residual, alpha, gradient, diagonal, data, mean, precision, scale, root, slope
 ):  # fmt: skip
-    n, root, q, L = X.shape[1], len(steps) - 1, X.shape[1] * (X.shape[1] + 1) // 2, len(kinds)
-    G, whole, points = np.empty((n, n)), np.empty(q), np.empty((L, 3 * max(1, len(places)), n))
-    values, weights = np.empty((root + 1, q)), np.empty((root + 1, q))
-    slopes, more = np.empty((L, q)), np.empty((L, q))
-    sizes = np.empty(4, np.int32)
-    for s in range(first, last):
-        theta = thetas[s]
-        for m in range(root + 1):
-            step, value = steps[m], values[m]
-            if step >= 0:
-                inputs = columns[first_columns[step] : first_columns[step + 1]]
-                own = places[first_places[step] : first_places[step + 1]]
-                variance = np.exp(2.0 * theta[scales[step]])
-                _leaf(
-                    kinds[step], inputs, own, others[step], variance, theta, X, points[step], value, slopes[step],
-                    more[step], whole,
-                )  # fmt: skip
-                continue
-            a, b = values[left[m]], values[right[m]]
-            if step == ADD:
-                for j in range(len(value)):
-                    value[j] = a[j] + b[j]
-            else:
-                for j in range(len(value)):
-                    value[j] = a[j] * b[j]
-        q, value = 0, values[root]
-        for i in range(n):
-            for j in range(i + 1):
-                G[i, j] = value[q + j]
-            q += i + 1
-            G[i, i] += noise[s, i]
-        log_roots[s] = _factor(G, residuals[s], alphas[s], share * G[0, 0], gradient, sizes)
-        if not gradient or np.isnan(log_roots[s]):
+    """The log posterior but for a constant, and its slope in the coordinates of a climb; low where it is not finite."""
+    _, basis, means, log_noise, _, _ = data
+    height, own, P = -log_root, np.exp(2.0 * theta[log_noise]), len(mean)
+    for i in range(len(residual)):
+        height -= 0.5 * residual[i] * alpha[i]
+        gradient[log_noise] -= own * diagonal[i]
+        for k in range(len(means)):
+            gradient[means[k]] += basis[i, k] * alpha[i]
+    is_finite = not np.isnan(log_root)
+    for k in range(P):
+        height -= 0.5 * precision[k] * (theta[k] - mean[k]) ** 2
+        gradient[k] -= precision[k] * (theta[k] - mean[k])
+        is_finite &= np.isfinite(gradient[k])
+    is_finite &= np.isfinite(height)
+    for c in range(len(slope)):
+        slope[c] = 0.0
+        if is_finite and len(scale):
+            slope[c] = scale[c] * gradient[c]
+        elif is_finite:
+            for k in range(P):
+                slope[c] += root[k, c] * gradient[k]
+    return height if is_finite else _FAR_BELOW
+
+
+@_loop(_FAST, inline="always")
+def _rooms(n, program):
+    """Memory for one particle of n points: G, entries of its kernels and what their gradients need, and for LAPACK."""
+    steps, kinds, places = program[0], program[3], program[7]
+    q, M, L = n * (n + 1) // 2, len(steps), len(kinds)
+    points = np.empty((L, 3 * max(1, len(places)), n))
+    sizes, entries = np.empty(4, np.int32), (np.empty((M, q)), np.empty((M, q)), np.empty((L, q)), np.empty((L, q)))
+    return np.empty((n, n)), np.empty(q), points, *entries, sizes
+
+
+@_loop(_FAST, inline="always")
+def _particle(share, gradient, X, theta, program, noise, residual, alpha, slope, diagonal, rooms):
+    """Half the log determinant of G of a particle theta, NaN if it is not sound, and what :class:`Evaluated` has."""
+    steps, left, right, kinds, first_columns, columns, first_places, places, others, scales = program
+    G, whole, points, values, weights, slopes, more, sizes = rooms
+    n, root = X.shape[1], len(steps) - 1
+    for m in range(root + 1):
+        step, value = steps[m], values[m]
+        if step >= 0:
+            inputs = columns[first_columns[step] : first_columns[step + 1]]
+            own = places[first_places[step] : first_places[step + 1]]
+            variance = np.exp(2.0 * theta[scales[step]])
+            _leaf(
+                kinds[step], inputs, own, others[step], variance, theta, X, points[step], value, slopes[step],
+                more[step], whole,
+            )  # fmt: skip
             continue
-        # Entries off the diagonal stand for two, and the log likelihood falls by half of them.
-        alpha, weight, q = alphas[s], weights[root], 0
-        for i in range(n):
-            for j in range(i):
-                weight[q + j] = alpha[i] * alpha[j] - G[i, j]
-            q += i + 1
-            diagonals[s, i] = G[i, i] - alpha[i] ** 2
-            weight[q - 1] = -0.5 * diagonals[s, i]
-        for m in range(root, -1, -1):
-            step, weight = steps[m], weights[m]
-            if step >= 0:
-                inputs = columns[first_columns[step] : first_columns[step + 1]]
-                own = places[first_places[step] : first_places[step + 1]]
-                _pull(
-                    kinds[step], inputs, own, others[step], scales[step], theta, X, points[step], weight, values[m],
-                    slopes[step], more[step], whole, gradients[s],
-                )  # fmt: skip
-                continue
-            a, b = weights[left[m]], weights[right[m]]
-            if step == ADD:
-                for j in range(len(weight)):
-                    a[j] = b[j] = weight[j]
-            else:
-                factor, other = values[right[m]], values[left[m]]
-                for j in range(len(weight)):
-                    a[j] = weight[j] * factor[j]
-                    b[j] = weight[j] * other[j]
+        a, b = values[left[m]], values[right[m]]
+        if step == ADD:
+            for j in range(len(value)):
+                value[j] = a[j] + b[j]
+        else:
+            for j in range(len(value)):
+                value[j] = a[j] * b[j]
+    q, value = 0, values[root]
+    for i in range(n):
+        for j in range(i + 1):
+            G[i, j] = value[q + j]
+        q += i + 1
+        G[i, i] += noise[i]
+    log_root = _factor(G, residual, alpha, share * G[0, 0], gradient, sizes)
+    if not gradient or np.isnan(log_root):
+        return log_root
+    # Entries off the diagonal stand for two, and the log likelihood falls by half of them.
+    weight, q = weights[root], 0
+    for i in range(n):
+        for j in range(i):
+            weight[q + j] = alpha[i] * alpha[j] - G[i, j]
+        q += i + 1
+        diagonal[i] = G[i, i] - alpha[i] ** 2
+        weight[q - 1] = -0.5 * diagonal[i]
+    for m in range(root, -1, -1):
+        step, weight = steps[m], weights[m]
+        if step >= 0:
+            inputs = columns[first_columns[step] : first_columns[step + 1]]
+            own = places[first_places[step] : first_places[step + 1]]
+            _pull(
+                kinds[step], inputs, own, others[step], scales[step], theta, X, points[step], weight, values[m],
+                slopes[step], more[step], whole, slope,
+            )  # fmt: skip
+            continue
+        a, b = weights[left[m]], weights[right[m]]
+        if step == ADD:
+            for j in range(len(weight)):
+                a[j] = b[j] = weight[j]
+        else:
+            factor, other = values[right[m]], values[left[m]]
+            for j in range(len(weight)):
+                a[j] = weight[j] * factor[j]
+                b[j] = weight[j] * other[j]
+    return log_root
+
+
+@_loop(_FAST)
+def _particles(first, last, share, gradient, X, thetas, program, noise, residuals, out, climb):
+    """Evaluate particles or, if there are iterations, climb from each first, to where its evaluation then is."""
+    alphas, log_roots, gradients, diagonals = out
+    data, (mean, precision), (scale, frame), limits, us, in_us, numbers = climb
+    rooms, r, climbs = _rooms(X.shape[1], program), us.shape[1], limits[0] > 0
+    u, slope, direction, low, in_low = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
+    memory = np.empty((_PAIRS, r)), np.empty((_PAIRS, r)), direction, low, in_low, np.empty(_PAIRS)
+    center = np.empty(len(mean))
+    for s in range(first, last):
+        theta, residual, alpha, diagonal = thetas[s], residuals[s], alphas[s], diagonals[s]
+        for k in range(len(mean)):
+            center[k] = theta[k]
+        for c in range(r):
+            u[c] = 0.0
+        while True:
+            if climbs:
+                _set_place(u, center, scale, frame, data, theta, residual, noise[s])
+                for k in range(len(theta)):
+                    gradients[s, k] = 0.0
+            log_roots[s] = _particle(
+                share, gradient, X, theta, program, noise[s], residual, alpha, gradients[s], diagonal, rooms
+            )
+            if not climbs:
+                break
+            height = _height(
+                log_roots[s], theta, residual, alpha, gradients[s], diagonal, data, mean, precision, scale, frame, slope
+            )
+            if _has_ended(height, limits, u, slope, numbers[s], us[s], in_us[s], memory):
+                break
 
 
 class Evaluated(NamedTuple):
@@ -509,14 +712,57 @@ class Evaluated(NamedTuple):
     diagonals: np.ndarray
 
 
+def _writable(*arrays: np.ndarray) -> list[np.ndarray]:
+    """Arrays of one kind in memory: each kind is compiled anew."""
+    return [np.require(array, float, ["C", "W"]) for array in arrays]
+
+
+_NONE, _NO_ROWS = np.empty(0), np.empty((0, 0))
+# Of particles that are only evaluated.
+_NO_CLIMB = (
+    (_NONE, _NO_ROWS, np.empty(0, np.int64), 0, _NONE, 0.0),
+    (_NONE, _NONE),
+    (_NONE, _NO_ROWS),
+    (0, 0.0, 0.0),
+    *(_NO_ROWS, _NO_ROWS, _NO_ROWS),
+)
+
+
 def evaluate(
     program: Program, X: np.ndarray, thetas: np.ndarray, noise: np.ndarray, residuals: np.ndarray, share: float,
     gradient: bool,
 ) -> Evaluated:  # fmt: skip
     """Particles thetas (S, P) given points X (n, D), with noise variances (S, n)."""
+    return _evaluated(program, X, thetas, noise, residuals, share, gradient, _NO_CLIMB)
+
+
+def climb(
+    program: Program, X: np.ndarray, theta: np.ndarray, data: Sequence[Any], prior: Sequence[np.ndarray], share: float,
+    root: np.ndarray, limits: tuple[int, float, float],
+) -> tuple[np.ndarray, float, np.ndarray, bool, int]:  # fmt: skip
+    """The end of a climb from theta (P,), constants included: u (r,) and the rest of :class:`Climbed`.
+
+    The height is but for a constant. ``data`` are y (n,), the basis of the mean (n, b) and the positions of its
+    coefficients, the position of the log noise, known variances (n,) and an additional one; ``prior`` means and
+    precisions of the free parameters; ``root`` and ``limits`` as in :meth:`Posterior.climb`.
+    """
+    y, basis, means, log_noise, known, extra = data
+    ends, numbers, room = np.empty((2, 1, root.shape[-1])), np.zeros((1, _TRIAL + 1)), np.empty((1, len(y)))
+    scale, frame = (root, _NO_ROWS) if root.ndim == 1 else (_NONE, root)
+    y, basis, known, *prior = _writable(y, basis, known, *prior)
+    given = (y, basis, means, log_noise, known, float(extra)), tuple(prior), tuple(_writable(scale, frame)), limits
+    # Climbs overwrite these.
+    _evaluated(program, X, theta[None].copy(), room, room.copy(), share, True, (*given, *ends, numbers))
+    n_evaluations, is_done, height = numbers[0, [_COUNT, _DONE, _HEIGHT]]
+    value = float(height) if height > _FAR_BELOW else -np.inf
+    return ends[0, 0], value, ends[1, 0], bool(is_done), int(n_evaluations)
+
+
+def _evaluated(program, X, thetas, noise, residuals, share, gradient, climb):
     keep_freed_memory()
     S, n = residuals.shape
     out = Evaluated(np.empty((S, n)), np.empty(S), np.zeros(thetas.shape), np.zeros((S, n)))
-    X, thetas, noise, residuals = (np.ascontiguousarray(part, float) for part in (X.T, thetas, noise, residuals))
-    in_parts(lambda *ends: _particles(*ends, share, gradient, X, thetas, *program, noise, residuals, *out), S)
+    X, thetas, noise, residuals = _writable(X.T, thetas, noise, residuals)
+    arguments = share, gradient, X, thetas, tuple(program), noise, residuals, tuple(out), climb
+    in_parts(lambda *ends: _particles(*ends, *arguments), S)
     return out

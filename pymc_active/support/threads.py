@@ -35,7 +35,7 @@ def n_threads() -> int:
     return 1 if hasattr(_of_thread, "is_working") else _controller()[1]
 
 
-def in_threads[T](function: Callable[..., T], *arguments: Sequence) -> list[T]:
+def in_threads[T](function: Callable[..., T], *arguments: Sequence | np.ndarray) -> list[T]:
     """The function of each of the arguments, as by ``map``, several at a time; BLAS uses one thread meanwhile."""
     if n_threads() < 2 or len(arguments[0]) < 2:
         return list(map(function, *arguments))

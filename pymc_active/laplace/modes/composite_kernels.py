@@ -24,7 +24,7 @@ from pymc_active.laplace.modes.search import (
     SearchResult,
     SearchTask,
     distinct,
-    in_steps,
+    several,
     weighty,
 )
 from pymc_active.posterior.array import KernelPosterior
@@ -63,25 +63,26 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
     # Each start has its own seed.
     seeds = rng.integers(2**63, size=n_restarts)
     is_near = same_place(searcher.posterior, _NEAR)
-    found = list(in_steps(advance, partial(searcher.climb, iterations=_ROUGH), starts))
+    climb, climbs = partial(searcher.climb, iterations=_ROUGH), partial(several, searcher.posterior)
+    found = climbs(climb, starts, advance=advance)
     n_new = n_restarts - n_changes
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
-    found += in_steps(advance, partial(_fresh, searcher), fresh, seeds[:n_new])
+    found += climbs(partial(_fresh, searcher), fresh, seeds[:n_new], advance=advance)
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
         best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             changed = [best[i % len(best)] for i in range(len(part))]
-            found += in_steps(advance, partial(_change, searcher), changed, part)
+            found += climbs(partial(_change, searcher), changed, part, advance=advance)
     # A longer alias fits as well, and the prior most often prefers it by far.
     best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
     longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]  # type: ignore[arg-type]
-    found += map(partial(searcher.climb, iterations=_ROUGH), longer)
+    found += climbs(climb, longer)
     if not found:
         raise ValueError("nothing to search from: give a start or n_restarts")
     for _ in range(_ROUNDS if n_restarts > FOLLOW else 0):
         highest = max(found, key=_height)
-        found += map(partial(searcher.climb, iterations=_ROUGH), _scanned_again(searcher, highest.z))
+        found += climbs(climb, _scanned_again(searcher, highest.z))
         if max(map(_height, found)) < highest.log_posterior + 0.1:
             break
     kept = weighty(distinct(found, _ALIKE, is_near))

@@ -1,8 +1,7 @@
 """Scan the posterior over what a kernel hides, its period or the place of a step, given the other parameters.
 
 The posterior has a mode near every multiple of the right period and near many wrong ones, each so narrow that a climb
-hardly ever leaves it; so it has wherever a step may be. A sum or product of kernels is affine in each of its base
-kernels, K = A + B * K_scanned, so each value of a scan costs one base kernel and one Cholesky factorisation.
+hardly ever leaves it; so it has wherever a step may be.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ import numpy as np
 
 from pymc_active.kernels.node import Node
 from pymc_active.posterior.array import KernelPosterior
-
-# Log output sd at which the kernel vanishes.
-_VANISHING = -400.0
 
 
 def hidden_leaves(posterior: KernelPosterior) -> list[Node]:
@@ -52,18 +48,6 @@ def scan(
 
     ``extra_noise`` is a variance to add to the model's noise.
     """
-    full, pairs = np.concatenate([theta, posterior.constants]), posterior.pairs
-    changed = np.tile(full, (2, 1))
-    changed[:, leaf.roles["log_outputscale"]] = _VANISHING, 0.0
-    changed[1, leaf.hidden] = leaf.inert
-    A, with_one = posterior.kernel.batch(changed, pairs).K
-    here = np.tile(full, (len(grid), 1))
+    here = np.tile(theta, (len(grid), 1))
     here[:, leaf.hidden] = grid
-
-    def covariances(rows: slice) -> np.ndarray:
-        return A + (with_one - A) * leaf.batch(here[rows], pairs).K
-
-    prior, values = posterior.prior, posterior.values_of(covariances, len(grid), full, extra_noise)
-    difference, there = grid - prior.mean[leaf.hidden], theta[leaf.hidden] - prior.mean[leaf.hidden]
-    rest = posterior.prior_value_and_gradient(theta)[0]
-    return values + rest - 0.5 * prior.precision[leaf.hidden] * (difference**2 - there**2)
+    return posterior.values(here, extra_noise)

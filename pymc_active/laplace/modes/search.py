@@ -5,8 +5,8 @@ With much noise the surface is smooth, and good regions stay good as the noise i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -14,9 +14,10 @@ from scipy.special import ndtri
 
 from pymc_active.inference.hmc import Places, density, jittered, trajectories
 from pymc_active.inference.resampling import systematic
-from pymc_active.posterior.base import Posterior
+from pymc_active.posterior.base import Limits, Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.posterior.full_space import EmbeddingSlice
+from pymc_active.support.threads import in_threads
 
 # Additional noise of the ladder, as fractions of the sd of y.
 LADDER = (0.7, 0.5, 0.35, 0.25, 0.17, 0.1)
@@ -33,10 +34,10 @@ ENOUGH = 3
 NEGLIGIBLE = 10.0
 # Polished modes whose log densities agree to this (nats) are one, or copies under a symmetry.
 SAME = 1e-3
-# Largest derivative along the axes of a Gaussian approximation, per sd, at the end of a climb from another mode.
-_GRADIENT = 1e-3
 # The most modes to keep.
 MOST_MODES = 8
+# Where climbs to a mode end, rough ones, and from the mode of other data: Newton steps polish the modes that matter.
+_THOROUGH, _ROUGH, _FOLLOWED = Limits(400, 1e-5, 1e-13), Limits(200, 1e-2, 1e-9), Limits(100, 1e-3, 1e-15)
 
 
 class Found(NamedTuple):
@@ -62,11 +63,18 @@ class SearchResult(NamedTuple):
 type Advance = Callable[..., None]
 
 
-def in_steps(advance: Advance, climb: Callable[..., Found], *columns: Iterable) -> Iterator[Found]:
-    """``map(climb, *columns)``, each climb being a step."""
-    for mode in map(climb, *columns):
-        yield mode
-        advance()
+def several(
+    posterior: Posterior, climb: Callable[..., Found], *columns: Sequence | np.ndarray, advance: Advance | None = None
+) -> list[Found]:
+    """``map(climb, *columns)``, a few at a time if the posterior allows it; calls ``advance`` after each."""
+
+    def one(*arguments: Any) -> Found:
+        mode = climb(*arguments)
+        if advance is not None:
+            advance()
+        return mode
+
+    return list((in_threads if posterior.climbs_apart else map)(one, *columns))
 
 
 # Of a fit that was not searched for.
@@ -95,28 +103,14 @@ class Searcher:
     def __init__(self, posterior: Posterior):
         self.posterior, self.y_sd = posterior, posterior.noise_unit
         self.center, self.sd = posterior.prior_scale()
-        self.n_evaluations = 0
-
-    def evaluate(self, z: np.ndarray, level: float = 0.0) -> tuple[float, np.ndarray]:
-        """Log posterior and gradient with additional noise of sd ``level`` (in sds of y)."""
-        self.n_evaluations += 1
-        return self.posterior.value_and_gradient(z, (level * self.y_sd) ** 2)
 
     def climb(self, z: np.ndarray, level: float = 0.0, *, rough: bool = False, iterations: int | None = None) -> Found:
         """Climb by L-BFGS in units of the prior's sd; ``iterations`` limits their number."""
-
-        def objective(u):
-            value, gradient = self.evaluate(self.center + self.sd * u, level)
-            return (-value, -gradient * self.sd) if np.isfinite(value) else (1e25, np.zeros_like(u))
-
-        # Newton steps polish the modes that matter afterwards.
-        options = {"maxiter": 200, "gtol": 1e-2} if rough else {"maxiter": 400, "gtol": 1e-5, "ftol": 1e-13}
+        limits = _ROUGH if rough else _THOROUGH
         if iterations is not None:
-            options = {"maxiter": iterations, "gtol": 1e-2, "ftol": 1e-7}
-        options["maxcor"] = 20
-        result = minimize(objective, (z - self.center) / self.sd, jac=True, method="L-BFGS-B", options=options)
-        value = -float(result.fun) if result.fun < 1e25 else -np.inf
-        return Found(self.center + self.sd * result.x, value, bool(result.success), int(result.nfev))
+            limits = Limits(iterations, 1e-2, 1e-7)
+        found = self.posterior.climb(z, self.sd, limits, (level * self.y_sd) ** 2)
+        return Found(found.z, found.value, found.is_converged, found.n_evaluations)
 
     def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
         """A start drawn with ``spread`` prior sds around the prior's centre."""
@@ -169,7 +163,6 @@ def population(
                 log_weight[:] = 0.0
         steps = jittered(step, n_particles, rng)
         places, probability, _ = trajectories(evaluate, places, searcher.sd, steps, LEAPFROG_STEPS, rng)
-        searcher.n_evaluations += n_particles * (LEAPFROG_STEPS + 1)
         z, previous = places.z, places.value
         step *= np.exp(0.5 * (probability.mean() - 0.7))
         advance()
@@ -201,8 +194,9 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advan
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
     uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
-    found = list(in_steps(advance, searcher.ladder, draws))
-    found += map(searcher.climb, [*task.starts, *(searcher.center + searcher.sd * ndtri(uniform))])
+    found = several(posterior, searcher.ladder, draws, advance=advance)
+    starts = [*task.starts, *(searcher.center + searcher.sd * ndtri(uniform))]
+    found += several(posterior, searcher.climb, starts)
 
     def count_best(modes: list[Found]) -> int:
         best = max((mode.log_posterior for mode in found), default=-np.inf)
@@ -215,15 +209,14 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advan
     used_population = wanted > 0 and (task.population is not None or not agree)
     n_evaluations = 0
     if used_population:
-        before = searcher.n_evaluations
         particles, families = population(searcher, rng, n_particles=wanted, advance=advance)
-        n_evaluations = searcher.n_evaluations - before
+        n_evaluations = wanted * N_LEVELS * (LEAPFROG_STEPS + 1)
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
             found.append(searcher.climb(rough.z))
         # The best particle at the lowest level need not lead to the best mode.
-        found += map(searcher.climb, particles[: 3 * _FAMILIES])
+        found += several(posterior, searcher.climb, particles[: 3 * _FAMILIES])
     if not found:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
     n_evaluations += sum(mode.n_evaluations for mode in found)
@@ -231,21 +224,15 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advan
     return SearchResult(modes, len(found), n_evaluations, count_best(found), used_population)
 
 
-def follow(posterior: Posterior, z: np.ndarray, root: np.ndarray, slope: float = _GRADIENT) -> Found:
+def follow(posterior: Posterior, z: np.ndarray, root: np.ndarray, slope: float = _FOLLOWED.slope) -> Found:
     """Climb by L-BFGS in coordinates in which a Gaussian, whose covariance has this root (P, r), is a unit one.
 
     A dozen evaluations where the posterior resembles this Gaussian. It ends where no derivative in these coordinates
     exceeds ``slope``; the gain still possible is below 1e-6 nats.
     """
-
-    def objective(u):
-        value, gradient = posterior.value_and_gradient(z + root @ u)
-        return (-value, -gradient @ root) if np.isfinite(value) else (1e25, np.zeros_like(u))
-
-    options = {"maxiter": 100, "gtol": slope, "ftol": 1e-15, "maxcor": 20}
-    result = minimize(objective, np.zeros(root.shape[1]), jac=True, method="L-BFGS-B", options=options)
-    value = -float(result.fun) if result.fun < 1e25 else -np.inf
-    return Found(z + root @ result.x, value, bool(np.abs(result.jac).max() < _GRADIENT), int(result.nfev))
+    found = posterior.climb(z, root, _FOLLOWED._replace(slope=slope))
+    is_there = bool(np.abs(found.slope).max(initial=0.0) < _FOLLOWED.slope)
+    return Found(found.z, found.value, is_there, found.n_evaluations)
 
 
 def anywhere(a: np.ndarray, b: np.ndarray) -> bool:
