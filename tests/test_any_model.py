@@ -225,6 +225,7 @@ def test_a_censored_outcome_is_no_count_where_all_draws_are_at_the_limit():
     assert_array_equal(question.at(x)[0], question._by_draws(drawn, x)[0])
 
 
+@pytest.mark.nightly
 def test_a_draw_has_the_moments_of_its_distribution():
     with pm.Model() as model:
         x, share = pm.Data("x", X), pm.Beta("share", 2, 2)
@@ -251,6 +252,7 @@ def test_a_parameter_outside_its_range_fails_for_its_particle_alone():
     assert pma.fit(model, **QUIET).ensemble.thetas.min() > -1
 
 
+@pytest.mark.nightly
 def test_loops_over_time_are_taken_for_all_particles_at_once():
     """With sequences, two steps back and an output of its own, as PyMC evaluates them for one."""
     with pm.Model() as model:
@@ -411,6 +413,7 @@ def test_every_goal_asks_in_a_pool_and_in_a_box(goal, where):
     assert learner.recommend() is not None
 
 
+@pytest.mark.nightly
 def test_goals_choose_as_their_criteria_do():
     model, rows = line(), POOL[:, None]
     fit = pma.Learner(model, "parameters", pool=POOL, random_seed=1).fit

@@ -587,6 +587,7 @@ def test_a_fit_of_any_model_is_compared_with_a_longer_run(of_any):
         assert one[group].to_dataset().identical(other[group].to_dataset())
 
 
+@pytest.mark.nightly
 def test_by_default_a_longer_run_of_any_model_has_sixteen_times_the_particles(of_any, monkeypatch):
     fit, asked = of_any[0], []
     monkeypatch.setattr(compare_module, "fit_process", lambda model, n, *args: asked.append((model, n)) or fit)

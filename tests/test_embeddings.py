@@ -130,6 +130,7 @@ def test_angles_of_a_trace_are_to_its_mean_subspace(fit, trace):
     assert 1 < own.sel(summary="median")[0] < 10
 
 
+@pytest.mark.nightly
 def test_random_subspaces_as_a_yardstick():
     """A random line in the plane has a median angle of 45 degrees to any other."""
     gpm = pma.embedding_gp(X[:, :2], np.sin(3 * X[:, 0]) + 0.1 * RNG.normal(size=50), n_components=1)

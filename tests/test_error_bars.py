@@ -193,6 +193,7 @@ def test_a_model_of_your_own_has_a_column_of_them():
     np.testing.assert_array_equal(gpm.y, Y)
 
 
+@pytest.mark.nightly
 def test_models_that_only_graphs_evaluate():
     priors = {"log_noise": pm.StudentT.dist(nu=5, mu=np.log(0.1), sigma=1)}
     gpm, other = (MODELS["ard"](priors=priors, **more) for more in ({"y_sd": Y_SD}, {}))

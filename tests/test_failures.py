@@ -402,6 +402,7 @@ def test_a_dask_array_asks_as_the_array_does():
         assert_array_equal(other.recommend(), one.recommend())
 
 
+@pytest.mark.nightly
 def test_the_classifier_is_fitted_once_for_the_same_data():
     active = learner()
     active.ask()
@@ -441,6 +442,7 @@ def test_the_best_point_that_is_likely_to_work_is_recommended(learn, candidates)
     assert mean[0] >= mean[1:][probability(active, X) >= 0.8].max() - 5e-3
 
 
+@pytest.mark.nightly
 def test_where_all_is_likely_to_fail_the_best_result_is_recommended():
     """Near one result everything failed."""
     X = np.array([[1.5, 0.5], [1.52, 0.5]])
@@ -526,6 +528,7 @@ def test_a_failure_that_was_none_is_forgotten(candidates):
     assert_array_equal(*chances)
 
 
+@pytest.mark.nightly
 def test_a_correction_to_a_failure_changes_where_experiments_work():
     active, other = learner(), learner(X=START[1:], failures=np.concatenate([FAILING, START[:1]]))
     active.ask()

@@ -139,6 +139,7 @@ def test_a_resumed_learner_asks_the_same_next_point_bit_for_bit(kind, tmp_path):
         assert_array_equal(other.recommend(), recommended)
 
 
+@pytest.mark.nightly
 def test_several_models_go_on_with_their_history(tmp_path):
     active = several()
     x = active.ask()
@@ -510,6 +511,7 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
         Learner.load(tmp_path / "run.nc", model={"SE": user_model()})
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("inference", ["auto", pytest.param("laplace", marks=pytest.mark.nightly)])
 def test_a_model_with_other_priors_or_another_kernel_is_refused(tmp_path, inference):
     """The saved posterior is not its own."""

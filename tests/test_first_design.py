@@ -299,7 +299,7 @@ def test_columns_are_taken_by_name_from_the_first_table_told(tmp_path):
         one.tell(told.rename(columns={"a": "d"})[:1], 0.0)
 
 
-@pytest.mark.parametrize("goal", ["maximum", "function"])
+@pytest.mark.parametrize("goal", ["maximum", *nightly("function")])
 def test_two_likelihoods_are_averaged_from_the_first_data_on(goal, tmp_path):
     """As models that the user passes, before and after there are data, in files too."""
 

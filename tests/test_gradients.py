@@ -131,6 +131,7 @@ def test_every_component_of_a_mixture(mixed, method):
         assert_same_gradient(part, numerical)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_model_without_formulas_says_so():
     fit = near_the_prior(hand_written())

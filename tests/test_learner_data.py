@@ -272,6 +272,7 @@ def test_a_first_design_that_may_repeat_does_not_ask_one_row_for_ever():
     assert len(one.y) > 3
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
 def test_modes_are_searched_anew_after_a_correction_and_when_points_are_half_as_many_again():
     """Modes that are only followed fall behind."""

@@ -189,6 +189,7 @@ def several():
     return [pma.composite_gp(X, wave(X), kernel, x_scale=(-3, 6), y_scale=(0, 1)) for kernel in ("SE", "RQ")]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "criterion",
     [
@@ -221,6 +222,7 @@ def test_the_optimum_of_several_models_is_that_of_their_average():
 # Recommending.
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("minimize", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_the_recommended_point_has_the_best_posterior_mean_of_the_box(minimize):
     active, _ = after_a_few(minimize)
@@ -301,6 +303,7 @@ def test_probability_within_grows_to_one():
     assert optimum.probability_within([6.0]) == 1
 
 
+@pytest.mark.nightly
 def test_a_batch_at_a_peak_that_is_known_is_spread():
     """Its best points would be one and the same."""
     x = np.linspace(0, 1, 12)[:, None]
@@ -424,6 +427,7 @@ def test_a_run_stops_when_the_regret_is_known_to_be_small():
     assert wave(grid).max() - wave(active.recommend())[0] < 0.05
 
 
+@pytest.mark.nightly
 def test_the_probability_of_a_regret_is_that_of_joint_draws():
     """Second route: draws of f on a grid, hyperparameters from the fit; far from the probability on either side."""
     active, _ = after_a_few()

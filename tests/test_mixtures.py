@@ -314,6 +314,7 @@ def test_bald_over_modes_counts_their_disagreement():
     assert (got - within).max() < -p.weights @ np.log(p.weights)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
 def test_large_pools_are_screened_by_a_few_draws(ard, seed):
     """The best by the first sixteen draws are scored by all, and the pick is one of these."""

@@ -126,6 +126,7 @@ def test_the_highest_frequency_that_points_tell(x, expected):
     assert_allclose(highest_frequency(np.asarray(x), 100.0), expected, rtol=0.01)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 2))])
 def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     """Three prior sds away; twice the period was found with all its probability."""
@@ -309,6 +310,7 @@ def test_the_graph_route_knows_like_terms_too():
     assert_allclose(value, of_image, rtol=1e-12)
 
 
+@pytest.mark.nightly
 def test_other_priors_of_one_family_and_variables_of_the_users_make_terms_unlike():
     x, y = seasonal(8)
     priors = {f"log_lengthscale_SE_{k}": pm.StudentT.dist(4, mu=-2.0, sigma=float(k)) for k in (1, 2)}

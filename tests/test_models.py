@@ -339,6 +339,7 @@ def test_a_model_with_new_data_is_the_model_of_these_data(build):
     assert_allclose(gradient, expected_gradient, rtol=1e-12)
 
 
+@pytest.mark.nightly
 def test_a_users_model_with_new_data_is_the_model_of_these_data(hand):
     more = data(17, seed=5)
     hand.set_data(*more)
@@ -397,6 +398,7 @@ def test_refused_data_change_nothing(bad_X, bad_y, message):
     assert_array_equal(gpm.y, y)
 
 
+@pytest.mark.nightly
 def test_constant_data_allow_everything_but_other_data(hand):
     constant = by_hand(shared=False)
     with pytest.raises(ValueError, match=r"need X and y as pm\.Data inside it, such .* X is a constant here"):
@@ -584,6 +586,7 @@ MADE_OF_OTHERS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["Mixture", *nightly("HalfCauchy", "HalfStudentT", "Truncated")])
 def test_from_marginal_takes_distributions_that_are_made_of_others(kind):
     X, y = np.linspace(0, 3, 5)[:, None], np.arange(5.0)
@@ -608,6 +611,7 @@ def test_a_parameter_that_a_distribution_cannot_have_has_density_zero():
     assert_allclose(values[[0, 2]], [posterior.value(theta) for theta in thetas[[0, 2]]])
 
 
+@pytest.mark.nightly
 def test_the_posterior_of_some_of_the_data_is_that_of_a_model_of_these():
     """Searches of many points start there; data that are constants stay as they are."""
     X, rows = np.linspace(0, 3, 9)[:, None], np.array([0, 3, 4, 8])

@@ -141,6 +141,7 @@ def test_a_box_may_be_a_dict_by_the_names_of_the_inputs():
         pma.ard_gp(X, y, bounds={"acid": (2, 3)})
 
 
+@pytest.mark.nightly
 def test_a_box_with_names_asks_by_name(tmp_path):
     """Whatever the order in which the names were given."""
     learner = pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), "maximum", bounds={"acid": (0, 1), "heat": (0, 1)})

@@ -78,6 +78,7 @@ def offers(y_of):
     return [w for w in caught if issubclass(w.category, pma.DataWarning)]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_learner_offers_a_map_once_where_it_is_needed():
     assert len(offers(steep)) == 1
@@ -167,6 +168,7 @@ def multiplied():
         return searched(np.exp(ADDED), period=12, depth=2)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_kernel_search_goes_on_with_logarithms_where_changes_multiply(multiplied):
     """It finds what a search of the logarithms finds, and predicts in the units of y."""

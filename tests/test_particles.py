@@ -494,6 +494,7 @@ def test_other_objects_are_refused():
         pma.fit(np.ones(3))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_fit_of_exact_data_can_be_predicted_from():
     # The likelihood favours less noise than the rounding errors of K: particles there must not be kept.

@@ -186,6 +186,7 @@ def test_a_model_whose_pymc_model_was_made_goes_to_other_processes():
     assert other.model is not gpm.model
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_prior_that_is_not_normal_is_stated_for_the_first_data():
     prior = pm.HalfNormal.dist(1.0)

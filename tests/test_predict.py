@@ -320,6 +320,7 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
         pma.predict(trace, NEW[:, :1], model=pma.ard_gp(X[:, :1], y))
 
 
+@pytest.mark.nightly
 def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():
     """Predictions with the hyperparameters at the mode do not depend on the kind of prior that led there."""
     fixed = {"log_lengthscale": np.log(0.5), "log_outputscale": 0.0}

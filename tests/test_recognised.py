@@ -91,6 +91,7 @@ def test_likelihoods_and_predictions_are_those_of_the_graphs(kernel, mean):
             assert_allclose(gradient[:, i], (a - b) / 2e-5, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kernel", "mean"), cases("ls_inv"))
 def test_curvatures_are_those_of_the_graphs(kernel, mean):
     found, graph = both(model(kernel, mean))
@@ -99,6 +100,7 @@ def test_curvatures_are_those_of_the_graphs(kernel, mean):
     assert_allclose(one, two, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.nightly
 def test_a_conditioned_process_is_one_of_arrays():
     found, graph = both(model("locally periodic", "linear"))
     theta = thetas(found)[0]
@@ -110,6 +112,7 @@ def test_a_conditioned_process_is_one_of_arrays():
     assert_allclose(one.noise_variance(X_NEW), two.noise_variance(X_NEW), rtol=1e-12)
 
 
+@pytest.mark.nightly
 def test_lengths_of_dims_jitter_and_new_data():
     with pm.Model(coords={"input": ["a", "b"]}) as users:
         gp = pm.gp.Marginal(cov_func=cov.Matern52(2, ls=length(dims="input")))
@@ -178,6 +181,7 @@ def test_a_class_that_was_changed_stays_a_graph(monkeypatch):
     assert not isinstance(posterior, RecognisedPosterior)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_box_search_of_pes_knows_its_curvature():
     learner = pma.Learner(model(x=X[:6], y=Y[:6]), "maximum", criterion="pes", bounds=[(0, 2)] * 2, random_seed=1)

@@ -201,6 +201,7 @@ def test_columns_of_zeros_change_nothing():
             assert_allclose(b[name], a[name], rtol=1e-8)
 
 
+@pytest.mark.nightly
 def test_a_search_in_the_row_space_finds_the_mode_of_all_inputs():
     """Climbing further in all inputs gains nothing, and a start given in all inputs is understood."""
     X, y = data(20, 50)

@@ -49,6 +49,7 @@ def each_alone():
     return alone(Y), alone(Y**2)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["first", pytest.param("second", marks=pytest.mark.nightly)])
 def test_the_posterior_of_one_of_two_gps_is_that_of_both(name, sharing, each_alone):
     """Whichever is asked, since they share no parameter: the sum of both, each in a model of its own."""
@@ -104,6 +105,7 @@ def test_a_likelihood_of_the_same_outputs_moves_with_them():
     assert np.isfinite(gpm.posterior().value(np.zeros(2)))
 
 
+@pytest.mark.nightly
 def test_several_outputs_are_one_gp_with_coregion():
     """Output 1 is ten times output 0, known where output 0 is not."""
     both = np.vstack([np.column_stack([X, np.full(6, k)]) for k in (0, 1)])
@@ -172,6 +174,7 @@ def test_approximate_gps_are_refused_with_a_way_out():
         pma.from_marginal(gp, "y", model=model)
 
 
+@pytest.mark.nightly
 def test_what_is_added_to_the_model_is_no_parameter():
     """As predictions by PyMC itself, of a model that is fitted already, and that will be."""
     x = np.linspace(0, 5, 8)

@@ -84,6 +84,7 @@ def test_sometimes_is_when_the_points_have_grown_by_half():
     assert [n for n in range(11, 17) if due("sometimes", 5, 10, GOOD, n)] == [15, 16]
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_all_are_worse")
 @pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
 def test_after_a_correction_the_fit_is_verified_anew():
@@ -137,6 +138,7 @@ def test_the_default_fit_is_as_good_as_a_longer_run():
     assert not found.replaced.any()
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_none_is_worse")
 def test_a_run_without_replacement_asks_the_same_as_without_verification():
     """And it is not told anything else."""
@@ -237,6 +239,7 @@ def several(**keywords):
     return Learner(models, "model", pool=GRID, **{"verify": 1, "random_seed": 2, **keywords})
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_all_are_worse")
 def test_of_several_models_the_probable_ones_are_replaced():
     active = several()
