@@ -43,6 +43,7 @@ def with_entry(array, index, value):
 
 GPM = pma.ard_gp(X, y)
 POINT = {"log_lengthscale": [0.0, 0.0], "log_outputscale": 0.0, "log_noise": -1.0}
+TWICE = xr.DataArray(X, dims=("run", "input"), coords={"input": ["a", "a"]})
 FRAME = pd.DataFrame(X, columns=["time", "heat"])
 QUICK = {"n_restarts": 1, "population": 0, "random_seed": 1, "progressbar": False}
 FIT = pma.fit_laplace(GPM, **QUICK)
@@ -50,6 +51,11 @@ EMBEDDING = partial(pma.embedding_gp, X, y)
 POOL = X + 0.1
 CONSTANT = r"are \(30, 30\)\. An input that never changes tells nothing: leave it out of X and of bounds"
 BOX = [(-1, 1), (-1, 1)]
+THREE = pm.Normal.dist(0, 1, shape=3)
+
+
+def fit(gpm):
+    return pma.fit_laplace(gpm, **QUICK | {"n_restarts": 2})
 
 
 def learner(**keywords):
@@ -64,36 +70,21 @@ MISTAKES = [
     (lambda: pma.ard_gp(X[None], y), ValueError, r"got shape \(1, 8, 2\)"),
     (lambda: pma.ard_gp(X, y[:, None]), ValueError, r"y must be a vector .* got shape \(8, 1\): write y\[:, 0\]"),
     (lambda: pma.ard_gp(X, np.column_stack([y, y])), ValueError, "make a model, and a learner, for each output"),
-    (lambda: pma.ard_gp(X, 1.0), ValueError, "y must be a vector"),
     (lambda: pma.ard_gp(np.empty((0, 2)), np.empty(0)), ValueError, "X is empty: .* at least one row"),
     (lambda: pma.ard_gp(np.empty((8, 0)), y), ValueError, "X is empty: .* and one column"),
-    (lambda: pma.ard_gp([["a", "b"]], [1.0]), TypeError, "X must hold numbers"),
     (lambda: pma.ard_gp(X, ["a"] * 8), TypeError, "y must hold numbers"),
     (lambda: pma.ard_gp(X, y + 1j), TypeError, "y must hold numbers, .* complex"),
     (lambda: pma.ard_gp(np.ma.masked_array(X, np.eye(8, 2)), y), ValueError, "X must be finite: 2 .* row 0, column 0"),
     (lambda: pma.ard_gp(FRAME.convert_dtypes().replace(X[2, 1], pd.NA), y), ValueError, "X must be finite: 1 .* row 2"),
     (lambda: pma.ard_gp([[1.0, 2.0], [3.0]], [1.0, 2.0]), TypeError, "X must hold numbers"),
-    (lambda: pma.ard_gp(None, y), TypeError, "X must hold numbers"),
-    (
-        lambda: pma.ard_gp(FRAME.assign(operator="Ann"), y),
-        TypeError,
-        r"'Ann' \(see operator: for labels pass space=",
-    ),
+    (lambda: pma.ard_gp(FRAME.assign(operator="Ann"), y), TypeError, r"'Ann' \(see operator: for labels pass space="),
     (lambda: pma.ard_gp(FRAME.assign(dose="0,1"), y), TypeError, r"\(see dose: strip units, .*decimal=','\)"),
     (lambda: pma.ard_gp(FRAME.assign(dose="10 mM"), y), TypeError, r"'10 mM' \(see dose: strip units, "),
     (lambda: pma.ard_gp(np.full((2, 1), 1e300), [1.0, 2.0]), ValueError, r"2 value\(s\) are beyond 1e\+150"),
     (lambda: pma.ard_gp([[10**400]], [1.0]), TypeError, "X must hold numbers, .* too large"),
     (lambda: pma.ard_gp(FRAME.set_axis(["dose"] * 2, axis=1), y), ValueError, "must be unique; these repeat: dose"),
-    (
-        lambda: pma.ard_gp(xr.DataArray(X, dims=("run", "input"), coords={"input": ["a", "a"]}), y),
-        ValueError,
-        "these repeat: a",
-    ),
-    (
-        lambda: learner().tell(np.ma.array(X[:2], mask=[[0, 0], [1, 0]]), [1, 2]),
-        ValueError,
-        "x must be finite: 1 value",
-    ),
+    (lambda: pma.ard_gp(TWICE, y), ValueError, "these repeat: a"),
+    (lambda: learner().tell(np.ma.masked_equal(X[:2], X[1, 0]), [1, 2]), ValueError, "x must be finite: 1 value"),
     (lambda: pma.ard_gp(FRAME, y, bounds=[(-1, 1), (30, 30)]), ValueError, f"heat {CONSTANT}"),
     (lambda: pma.ard_gp(FRAME, y, bounds={"time": (-1, 1), "heat": (30, 30)}), ValueError, f"heat {CONSTANT}"),
     (lambda: pma.ard_gp(X, y, bounds=[(-1, 1), (3, 2)]), ValueError, r"those of input 1 are \(3, 2\)$"),
@@ -103,7 +94,6 @@ MISTAKES = [
     (lambda: pma.ard_gp(X, y, mean="quadratic"), ValueError, "mean must be one of constant, linear, zero or a pm"),
     (lambda: pma.composite_gp(X, y, 3), TypeError, "a kernel expression is a string such as 'LIN"),
     (lambda: EMBEDDING(n_components=3), ValueError, "n_components must be a positive whole number from 1 to 2; got 3"),
-    (lambda: EMBEDDING(n_components="2"), ValueError, "n_components must be .* got '2'"),
     (lambda: EMBEDDING(n_components=1, prior_scale=-1.0), ValueError, "prior_scale must be positive"),
     (lambda: EMBEDDING(n_components=1, prior_scale=[1, 2, 3]), ValueError, "prior_scale must be positive"),
     (lambda: EMBEDDING(n_components=1, prior_scale=0.5, priors={"R": np.ones((1, 2))}), ValueError, "one of the two"),
@@ -115,62 +105,34 @@ MISTAKES = [
     (lambda: pma.ard_gp(X, y, x_scale=[(1.0, 10.0), (2.0, 5.0)]), ValueError, r"Write \(low, high - low\)"),
     (lambda: pma.ard_gp(X, y, y_scale=([0.0, 1.0], 1.0)), ValueError, r"y_scale as a pair must be \(shift, scale\)"),
     (lambda: pma.ard_gp(X, y, priors={"lengthscale": 1.0}), ValueError, "unknown parameters: lengthscale; this model"),
-    (
-        lambda: pma.ard_gp(X, y, priors={"log_noise": "small"}),
-        TypeError,
-        r"priors\['log_noise'\] must be a distribution",
-    ),
-    (lambda: pma.ard_gp(X, y, priors={"log_noise": pm.Normal}), TypeError, "must be a distribution"),
+    (lambda: pma.ard_gp(X, y, priors={"log_noise": "small"}), TypeError, r"priors\['log_noise'\] must be a distr"),
     (lambda: pma.ard_gp(X, y, priors={"log_noise": np.nan}), ValueError, "the fixed value of log_noise must be finite"),
-    (
-        lambda: pma.ard_gp(X, y, priors={"log_lengthscale": np.zeros(3)}),
-        ValueError,
-        r"must be finite with shape \(2,\)",
-    ),
-    (
-        lambda: pma.ard_gp(X, y, priors={"log_lengthscale": pm.Normal.dist(0, 1, shape=3)}),
-        ValueError,
-        r"the prior of log_lengthscale must be scalar or of shape \(2,\); got \(3,\)",
-    ),
+    (lambda: pma.ard_gp(X, y, priors={"log_lengthscale": np.zeros(3)}), ValueError, r"finite with shape \(2,\)"),
+    (lambda: pma.ard_gp(X, y, priors={"log_lengthscale": THREE}), ValueError, r"scalar or of shape \(2,\); got \(3,\)"),
     (lambda: pma.ard_gp(X, y, priors={"log_noise": pm.Poisson.dist(2)}), ValueError, "prior of log_noise is discrete"),
     # Fits and predictions.
     (lambda: pma.fit(), TypeError, r"fit\(\) missing 1 required positional argument: 'model'"),
     (lambda: pma.fit(FIT), TypeError, "fit takes a pm.Model or a GPModel .* got LaplaceFit"),
     (lambda: pma.fit(GPM, method="mcmc"), ValueError, "method must be one of .* got 'mcmc'"),
     (lambda: pma.fit(GPM, executor=4), TypeError, "executor must be a concurrent.futures.Executor; got int"),
-    (lambda: pma.fit_smc(GPM, random_seed=-1), ValueError, "non-negative"),
-    (lambda: pma.fit_smc(GPM, n_particles=256.0), ValueError, "n_particles must be a whole number from 32; got 256.0"),
     (lambda: pma.fit_laplace(GPM, optimize="no", point=POINT), TypeError, "optimize must be True or False; got 'no'"),
     (lambda: pma.fit_laplace(GPM, optimize=False), ValueError, r"optimize=False expands at a given point: pass point="),
     (lambda: pma.fit_laplace(GPM, n_restarts=0, population=0), ValueError, "nothing to search from"),
-    (lambda: pma.fit_laplace(GPM, n_restarts="3"), ValueError, "n_restarts must be a whole number from 0; got '3'"),
     (lambda: pma.graphs.hessian(FIT), TypeError, "graphs takes a GPModel .* got LaplaceFit"),
     (lambda: pma.sample(None), TypeError, "gpm must be a GPModel; got None"),
     (lambda: pma.predict(GPM, X), TypeError, r"got GPModel: fit it first, pma.fit\(gpm\)"),
     (lambda: pma.predict(FIT, X[:, :1]), ValueError, "X_new must have 2 columns"),
-    (lambda: pma.predict(FIT, X, quantiles=[5, 95]), ValueError, "quantiles must be probabilities between 0 and 1"),
-    (lambda: pma.draw_paths(FIT, n_paths=2.5), ValueError, "n_paths must be a positive whole number; got 2.5"),
-    (lambda: FIT.to_datatree(draws=0), ValueError, "draws must be a positive whole number; got 0"),
     # Criteria and learners.
     (lambda: active.bald(GPM, X), TypeError, "got GPModel: fit it first"),
     (lambda: active.expected_improvement(FIT, X, minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
-    (lambda: active.upper_confidence_bound(FIT, X, minimize=None), TypeError, "minimize must be True or False"),
-    (lambda: active.pes(FIT, X, minimize="max"), TypeError, "minimize must be True or False; got 'max'"),
-    (lambda: learner(minimize="no"), TypeError, "minimize must be True or False; got 'no'"),
-    (lambda: learner(repeat="no"), TypeError, "repeat must be True or False; got 'no'"),
-    (lambda: learner(executor=4), TypeError, "executor must be a concurrent.futures.Executor; got int"),
     (lambda: learner(bounds=BOX), ValueError, "a learner chooses from a pool, a box, or a space"),
     (lambda: pma.Learner(GPM, "minimum", pool=X), ValueError, "for the minimum pass learn='maximum', minimize=True"),
-    (lambda: learner().ask("2"), ValueError, "n must be a positive whole number; got '2'"),
     (lambda: learner().tell(X[:1], y[:2]), ValueError, r"1 row\(s\) of X and 2 value\(s\) of y"),
     (lambda: learner().run(3, 2), TypeError, "oracle must be a function of a point"),
-    (lambda: learner().stop("0.1 nats"), TypeError, "until must hold numbers"),
     (lambda: learner().stop(-1.0), ValueError, "epsilon must be at least 0 and delta between 0 and 1; got -1"),
     # Searches.
     (lambda: active.hds(3.0, 2), TypeError, "f must be callable"),
-    (lambda: active.hds(np.sum, 2.5), ValueError, "n_dims, the number of inputs, must be a positive whole number"),
     (lambda: search.compositional_kernel_search(X, y, bases="SE"), TypeError, r"bases must be a sequence such as"),
-    (lambda: search.compositional_kernel_search(X, y, depth=0), ValueError, "depth must be a positive whole number"),
 ]
 
 
@@ -189,12 +151,6 @@ def test_a_refused_answer_changes_nothing():
     assert_array_equal(run.pending, asked)
 
 
-@pytest.mark.parametrize("wrong", [(X[None], y), (X, y[:-1]), (X, ["a"] * 8)])
-def test_every_builder_reads_its_data(build, wrong):
-    with pytest.raises((TypeError, ValueError), match=r"\b[Xy]\b"):
-        build(*wrong)
-
-
 DAYS = pd.date_range("2026-01-01", periods=8)
 DATES = {
     "Series": pd.Series(DAYS),
@@ -207,8 +163,6 @@ DATES = {
     "column": pd.DataFrame({"day": DAYS, "dose": 1.0}),
     "column of periods": pd.DataFrame({"day": DAYS.to_period("D"), "dose": 1.0}),
 }
-
-
 DAY = np.datetime64("2026-01-01")
 
 
@@ -239,11 +193,10 @@ def test_advice_on_dates_works_as_it_is_written(dates):
 
 
 def test_the_users_data_are_not_changed(build):
-    mine_X, mine_y = X.copy(), y.copy()
-    gpm = build(mine_X, mine_y, x_scale="box", y_scale="standardize")
-    fit(gpm)
-    assert_array_equal(mine_X, X)
-    assert_array_equal(mine_y, y)
+    mine = X.copy(), y.copy()
+    fit(build(*mine, x_scale="box", y_scale="standardize"))
+    for own, before in zip(mine, (X, y), strict=True):
+        assert_array_equal(own, before)
 
 
 def test_data_that_the_model_computes_cannot_be_replaced():
@@ -266,19 +219,17 @@ def test_a_scalar_prior_is_shared_by_the_entries():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda p: p.pop("log_noise"), r"needs the value variables .* got \['log_lengthscale', 'log_outputsc"),
-        (lambda p: p.update(nose=1.0), "needs the value variables"),
-        (lambda p: p.update(log_lengthscale=0.0), r"point\['log_lengthscale'\] must be finite with"),
-        (lambda p: p.update(log_noise=np.nan), r"point\['log_noise'\] must be finite with shape \(\)"),
+        ({"log_noise": None}, r"needs the value variables .* got \['log_lengthscale', 'log_outputsc"),
+        ({"nose": 1.0}, "needs the value variables"),
+        ({"log_lengthscale": 0.0}, r"point\['log_lengthscale'\] must be finite with"),
+        ({"log_noise": np.nan}, r"point\['log_noise'\] must be finite with shape \(\)"),
     ],
 )
 def test_malformed_points_are_refused(change, message):
-    gpm = pma.ard_gp(X, y)
-    point = {"log_lengthscale": [0.0, 0.0], "log_outputscale": 0.0, "log_noise": -1.0}
-    change(point)
+    point = {name: value for name, value in (POINT | change).items() if value is not None}
     for keywords in ({"point": point, "optimize": False}, {"point": point}, {"start": [point]}):
         with pytest.raises(ValueError, match=message):
-            pma.fit_laplace(gpm, progressbar=False, **keywords)
+            pma.fit_laplace(GPM, progressbar=False, **keywords)
 
 
 def test_too_many_parameters_for_a_dense_hessian_are_refused():
@@ -290,47 +241,39 @@ def test_too_many_parameters_for_a_dense_hessian_are_refused():
         pma.fit_laplace(gpm, point=point, optimize=False)
 
 
-# What works.
-
-
-def fit(gpm, **keywords):
-    options = {"n_restarts": 2, "population": 0, "random_seed": 1, "progressbar": False}
-    return pma.fit_laplace(gpm, **{**options, **keywords})
-
-
 def test_one_observation_is_enough(build):
     """It moves the function where it is, and says no more elsewhere than there."""
-    gpm = build([[0.3, -0.2]], [1.7])
-    result = fit(gpm)
+    result = fit(build([[0.3, -0.2]], [1.7]))
     assert np.isfinite(result.log_evidence)
     prediction = pma.predict(result, [[0.3, -0.2], [10.0, 10.0]])
     assert abs(prediction.f_mean[0] - 1.7) < 1.0
     here, far = prediction.f_variance.to_numpy()
     # For an embedding R = 0 is the mode then, and the function a constant.
     assert here <= far * (1 + 1e-6)
-    active = pma.active.bald(result, [[0.3, -0.2], [2.0, 2.0]])
-    assert np.isfinite(active).all()
+    assert np.isfinite(active.bald(result, [[0.3, -0.2], [2.0, 2.0]])).all()
 
 
-def test_one_observation_cannot_be_standardized(build):
-    with pytest.raises(ValueError, match="needs at least two different values of y"):
-        build([[0.3, -0.2]], [1.7], y_scale="standardize")
+DIFFERENT = "needs at least two different values of y"
 
 
-@pytest.mark.parametrize("y_scale", ["unit", "box", "standardize"])
-def test_constant_outputs_cannot_be_scaled(build, y_scale):
-    message = rf"y_scale='{y_scale}' needs at least two different values of y; they are all 2.0"
-    with pytest.raises(ValueError, match=message):
-        build(X, np.full(8, 2.0), y_scale=y_scale)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((X[None], y), r"\bX\b"),
+        ((X, y[:-1]), r"\by\b"),
+        ((X, ["a"] * 8), r"\by\b"),
+        (([[0.3, -0.2]], [1.7], "standardize"), DIFFERENT),
+        *(((X, np.full(8, 2.0), s), f"y_scale='{s}' {DIFFERENT}; .* 2.0") for s in ("unit", "box", "standardize")),
+    ],
+)
+def test_every_builder_reads_its_data(build, given, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        build(*given[:2], y_scale=given[2] if len(given) > 2 else None)
 
 
-def test_constant_outputs_are_data():
-    result = fit(pma.ard_gp(X, np.full(8, 2.0), mean="constant"))
-    prediction = pma.predict(result, [[0.0, 0.0]])
+def test_constant_outputs_and_columns_are_data():
+    prediction = pma.predict(fit(pma.ard_gp(X, np.full(8, 2.0), mean="constant")), [[0.0, 0.0]])
     assert_allclose(prediction.f_mean, 2.0, atol=0.1)
-
-
-def test_a_constant_column_is_an_input():
     result = fit(pma.ard_gp(np.column_stack([X[:, 0], np.ones(8)]), y, x_scale="standardize"))
     # The data say nothing about its lengthscale: the posterior is the prior.
     index = result.labels.index("log_lengthscale[1]")
@@ -348,16 +291,23 @@ def test_repeated_rows_with_different_outputs_are_noise():
     assert abs(result.point["log_noise"] - np.log(0.3)) < 0.5
 
 
-def test_lists_and_integers_are_data(build):
+def test_lists_integers_and_numbers_of_other_packages_are_data(build):
+    """Whole numbers and flags of NumPy, scalars of xarray, and whole numbers where any number will do."""
     gpm = build([[0, 1], [1, 0], [1, 1]], [0, 1, 2])
     assert gpm.X.dtype == gpm.y.dtype == np.float64
-
-
-# Units.
+    design = active.latin_hypercube([(0, 1)], np.int64(3), random_seed=np.uint8(1))
+    assert_array_equal(design, active.latin_hypercube([(0, 1)], 3, random_seed=1))
+    found = active.hds(lambda x: x[1], np.int64(3), vectorized=np.False_, budget=np.int64(400), random_seed=1)
+    assert found.active == [1]
+    for error in (pma.hds.EvaluationError, NotPositiveDefiniteError, NoFiniteStartError):
+        assert issubclass(error, pma.ActiveError)
 
 
 def years(n=12):
     return np.linspace(1990, 2001, n)[:, None]
+
+
+OWN = {"log_lengthscale": pm.Normal.dist(1, 1), "log_outputscale": pm.Normal.dist(0, 1), "log_noise": -2.0}
 
 
 @pytest.mark.parametrize(
@@ -388,29 +338,13 @@ def test_units_that_the_priors_do_not_mean_are_warned_of_once(make, message):
         lambda: pma.ard_gp(years(), np.sin(years()[:, 0]), x_scale="box"),
         lambda: pma.ard_gp(1e4 * X, 1e4 * y, x_scale="unit", y_scale="standardize"),
         lambda: pma.ard_gp(X, y),
-        lambda: pma.ard_gp(
-            years(),
-            np.sin(years()[:, 0]),
-            priors={
-                "log_lengthscale": pm.Normal.dist(1.0, 1.0),
-                "log_outputscale": pm.Normal.dist(0.0, 1.0),
-                "log_noise": -2.0,
-            },
-        ),
+        lambda: pma.ard_gp(years(), np.sin(years()[:, 0]), priors=OWN),
         lambda: pma.ard_gp(years(2), [1.0, 2.0]),
     ],
     ids=["years in the box", "scaled", "unit scale", "own priors", "two points"],
 )
 def test_units_that_are_meant_are_not_warned_of(make):
     assert not advise_on(make())
-
-
-def test_numbers_of_other_packages_are_numbers():
-    """Whole numbers and flags of NumPy, scalars of xarray, and whole numbers where any number will do."""
-    design = active.latin_hypercube([(0, 1)], np.int64(3), random_seed=np.uint8(1))
-    assert_array_equal(design, active.latin_hypercube([(0, 1)], 3, random_seed=1))
-    found = active.hds(lambda x: x[1], np.int64(3), vectorized=np.False_, budget=np.int64(400), random_seed=1)
-    assert found.active == [1]
 
 
 def test_models_without_a_marginal_gp_have_another_way():
@@ -427,8 +361,3 @@ def test_models_without_a_marginal_gp_have_another_way():
     trace = xr.DataTree.from_dict({"posterior": xr.Dataset({"slope": (("chain", "draw"), np.ones((1, 4)))})})
     with pytest.raises(ValueError, match=r"it has \[\]: pass the whole trace"):
         pma.predict(trace["posterior"], X, model=pma.ard_gp(X, y))
-
-
-def test_errors_of_the_package_have_a_class():
-    for error in (pma.hds.EvaluationError, NotPositiveDefiniteError, NoFiniteStartError):
-        assert issubclass(error, pma.ActiveError)

@@ -58,9 +58,6 @@ def trace(fit):
     return as_trace(fit.gpm, fit.draw(40, 3))
 
 
-# Members.
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_weights_sum_to_one_and_thetas_are_the_models_own(fit, fits, wide, method):
     for source in (fit, wide, fits):
@@ -102,11 +99,6 @@ def test_members_of_a_row_space_are_lifted(wide):
         assert_allclose(one.mean, other.mean, rtol=1e-6)
 
 
-def test_an_ensemble_is_taken_as_it_is(fit):
-    ensemble = fit.ensemble_by("draws", 8)
-    assert as_ensemble(ensemble, method="draws") is ensemble
-
-
 def test_draws_of_a_seed_are_the_same_and_of_none_are_fresh(fit):
     first, again, other = (fit.ensemble_by("draws", 8, seed).thetas for seed in (1, 1, 2))
     assert_array_equal(first, again)
@@ -120,6 +112,7 @@ def test_draws_of_a_seed_are_the_same_and_of_none_are_fresh(fit):
 
 def test_the_first_draws_are_weighted_equally(fit, fits):
     ensemble = as_ensemble(fit, method="draws", draws=12, random_seed=0)
+    assert as_ensemble(ensemble, method="draws") is ensemble
     few = ensemble.first(5)
     assert_array_equal(few.thetas, ensemble.thetas[:5])
     assert_allclose(few.weights, 0.2)
@@ -147,9 +140,6 @@ def test_a_trace_gives_all_its_draws_and_a_point_itself(fit, trace):
         assert_array_equal(one.y, fit.gpm.y)
 
 
-# Several models.
-
-
 def test_several_models_have_their_shares(fits):
     average = pma.ModelAverage(fits)
     ensemble = as_ensemble(fits, method="draws", draws=6, random_seed=0)
@@ -172,17 +162,9 @@ def test_a_model_without_weight_is_left_out(fits):
     assert ensemble.n_models == 1
     assert ensemble.gpm is fits["constant"].gpm
     assert_array_equal(ensemble.weights, [1.0])
-    assert_allclose(
-        pma.predict(ensemble, T).f_mean, pma.predict(fits["constant"], T).f_mean, rtol=1e-12
-    )  # fmt: skip
-
-
-def test_other_weights_may_be_given(fits):
+    assert_allclose(pma.predict(ensemble, T).f_mean, pma.predict(fits["constant"], T).f_mean, rtol=1e-12)
     uniform = ensemble_from(fits, "test", method="mgp", weigh=lambda average: average.weighted("uniform"))
     assert_allclose(uniform.weights, 0.5)
-
-
-# What predicts from them.
 
 
 @pytest.mark.parametrize("method", MIXTURES)
@@ -216,31 +198,24 @@ def test_conditioned_gps_are_at_its_members(fit, fits, trace):
     assert abs(share - pma.ModelAverage(fits).weights[0]) < 1 / 20
 
 
-# What is refused.
-
-
 # Criteria over them.
 
 MOMENTS = {
-    "bald": (lambda **k: Bald(**k), pma.active.bald),
-    "expected_improvement": (lambda **k: ExpectedImprovement(**k), pma.active.expected_improvement),
-    "upper_confidence_bound": (lambda **k: UpperConfidenceBound(**k), pma.active.upper_confidence_bound),
+    "bald": (Bald, pma.active.bald),
+    "expected_improvement": (ExpectedImprovement, pma.active.expected_improvement),
+    "upper_confidence_bound": (UpperConfidenceBound, pma.active.upper_confidence_bound),
 }
 
 
 @pytest.mark.parametrize("method", ["mgp", *MIXTURES])
 @pytest.mark.parametrize("name", MOMENTS)
 def test_a_scorer_of_any_source_is_the_public_function(fit, fits, name, method):
-    make, function = MOMENTS[name]
-    options = {"method": method, "draws": 8, "random_seed": 0}
-    criterion = make(**options)
+    (make, function), options = MOMENTS[name], {"method": method, "draws": 8, "random_seed": 0}
     for source in (fit, fits, pma.ModelAverage(fits), list(fits.values())):
-        ensemble = as_ensemble(source, **options)
-        expected = function(source, T, **options)
+        ensemble, expected = as_ensemble(source, **options), function(source, T, **options)
         assert np.ptp(expected.to_numpy()) > 1e-3
-        assert_array_equal(criterion.prepare(source).score(T), expected)
-        assert_array_equal(criterion.prepare(ensemble).score(T), expected)
-        assert_array_equal(make().prepare(ensemble).score(T), expected)
+        for scorer in (make(**options).prepare(source), make(**options).prepare(ensemble), make().prepare(ensemble)):
+            assert_array_equal(scorer.score(T), expected)
 
 
 @pytest.mark.parametrize("name", MOMENTS)
@@ -297,12 +272,12 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_preparing_for_another_fit_leaves_a_scorer_as_it_is(fit, fits, name):
-    """Also for other data, and for several models; and scoring leaves it too."""
-    criterion = ALL[name]
-    before = dict(vars(criterion))
-    scorer = criterion.prepare(fit)
-    scores = scorer.score(T)
+def test_a_scorer_depends_on_neither_other_fits_nor_other_candidates(fit, fits, name):
+    """Also for other data, for several models and for a lazy pool; and scoring leaves it as it is too."""
+    dask = pytest.importorskip("dask.array")
+    criterion, many = ALL[name], np.random.default_rng(4).uniform(0, 1, (60, 2))
+    before, scorer = dict(vars(criterion)), criterion.prepare(fit)
+    scores, whole = scorer.score(T), scorer.score(many)
     other = fit.given(X, Y + 2 * X[:, 1])
     for source in (other, fits):
         criterion.prepare(source).score(T)
@@ -312,15 +287,6 @@ def test_preparing_for_another_fit_leaves_a_scorer_as_it_is(fit, fits, name):
     assert_array_equal(scorer.score(T), scores)
     assert vars(criterion) == before or name.startswith("expected_improvement")
     assert np.abs(criterion.prepare(other).score(T) - scores).max() > 1e-3
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_score_does_not_depend_on_the_other_candidates(fit, name):
-    dask = pytest.importorskip("dask.array")
-    many = np.random.default_rng(4).uniform(0, 1, (60, 2))
-    criterion = ALL[name]
-    scorer = criterion.prepare(fit)
-    whole = scorer.score(many)
     # Blocks of another size round differently, which can change the best representer of a few draws of entropy search:
     # each changes the counted entropy by about 0.001 nats.
     within = {"rtol": 0, "atol": 3e-3} if name == "entropy_search" else {"rtol": 1e-9, "atol": 1e-9}
@@ -347,8 +313,7 @@ def test_few_members_of_a_weighted_ensemble_have_its_weights(fit):
     [part] = draws.parts
     weights = np.exp(-2.0 * part.z[:, 0])
     weighted = replace(draws, parts=(part._replace(within=weights / weights.sum()),))
-    mean = weighted.weights @ weighted.thetas
-    error = 5 * weighted.thetas.std(0) / np.sqrt(100)
+    mean, error = weighted.weights @ weighted.thetas, 5 * weighted.thetas.std(0) / np.sqrt(100)
     assert np.abs(mean - draws.thetas.mean(0))[0] > error[0]
     few = weighted.first(200)
     assert np.ptp(few.weights) == 0

@@ -12,6 +12,7 @@ from differences import central_difference
 from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from scipy.spatial.transform import Rotation
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm, ortho_group
 from users import users_gp
@@ -50,13 +51,9 @@ def ard_fit(ard):
     return fit(ard)
 
 
-# The mode.
-
-
 def test_no_random_start_finds_a_better_mode(ard, ard_fit):
-    """Sixty starts from the prior, by another optimiser."""
-    posterior = ard.posterior()
-    rng = np.random.default_rng(2)
+    """Sixty starts from the prior, by another optimiser; nor does population annealing."""
+    posterior, rng = ard.posterior(), np.random.default_rng(2)
 
     def objective(theta):
         value, gradient = posterior.value_and_gradient(theta)
@@ -67,28 +64,22 @@ def test_no_random_start_finds_a_better_mode(ard, ard_fit):
     best = max(-minimize(objective, start, jac=True, method="BFGS").fun for start in starts)
     assert ard_fit.log_posterior >= best - 1e-9
     assert ard_fit.diagnostics["converged"]
-
-
-def test_the_gradient_vanishes_at_the_mode(ard_fit):
-    assert np.abs(ard_fit.gradient).max() < 1e-8
-    assert np.linalg.eigvalsh(ard_fit.hessian)[0] > 0
-
-
-def test_the_covariance_is_the_inverse_hessian(ard_fit):
-    assert_allclose(ard_fit.covariance @ ard_fit.hessian, np.eye(len(ard_fit.labels)), atol=1e-10)
-
-
-def test_the_evidence_is_laplaces(ard_fit):
-    _, log_determinant = np.linalg.slogdet(ard_fit.hessian)
-    P = len(ard_fit.labels)
-    expected = ard_fit.log_posterior + 0.5 * P * np.log(2 * np.pi) - 0.5 * log_determinant
-    assert_allclose(ard_fit.log_evidence, expected, rtol=1e-12)
-
-
-def test_population_annealing_finds_the_mode(ard, ard_fit):
     other = fit(ard, n_restarts=0, population=8)
     assert other.diagnostics["used_population"]
     assert_allclose(other.log_posterior, ard_fit.log_posterior, rtol=0, atol=1e-8)
+
+
+def test_the_gaussian_and_its_draws_are_those_of_the_curvature_at_the_mode(ard_fit):
+    assert np.abs(ard_fit.gradient).max() < 1e-8
+    assert np.linalg.eigvalsh(ard_fit.hessian)[0] > 0
+    Sigma, P, n = ard_fit.covariance, len(ard_fit.labels), 20_000
+    assert_allclose(Sigma @ ard_fit.hessian, np.eye(P), atol=1e-10)
+    evidence = ard_fit.log_posterior + 0.5 * P * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(ard_fit.hessian)[1]
+    assert_allclose(ard_fit.log_evidence, evidence, rtol=1e-12)
+    draws, sd = ard_fit.draw(n, random_seed=1), np.sqrt(np.diag(Sigma))
+    assert np.all(np.abs(draws.mean(0) - ard_fit.theta) < 4.5 * sd / np.sqrt(n))
+    standard_error = np.sqrt((np.outer(sd, sd) ** 2 + Sigma**2) / n)
+    assert np.all(np.abs(np.cov(draws.T) - Sigma) < 4.5 * standard_error)
 
 
 @pytest.mark.parametrize("population", [0, *nightly(4)])
@@ -145,33 +136,16 @@ def test_expanding_at_a_point_searches_for_nothing(ard):
 @pytest.mark.nightly
 def test_compile_arguments_ask_for_graphs():
     """Another route to the same expansion, compiled once for each set of arguments."""
-    X, y = data(6, 1)
-    gpm = pma.ard_gp(X, y)
-    point = {"log_lengthscale": [-0.5], "log_outputscale": 0.1, "log_noise": -1.5}
-    expected = pma.fit_laplace(gpm, point=point, optimize=False)
-    options = {"mode": "FAST_COMPILE"}
-    got = pma.fit_laplace(gpm, point=point, optimize=False, compile_kwargs=options)
+    gpm, options = pma.ard_gp(*data(6, 1)), {"mode": "FAST_COMPILE"}
+    expected, got = (
+        pma.fit_laplace(gpm, point=gpm.unflatten(np.array([-0.5, 0.1, -1.5])), optimize=False, compile_kwargs=how)
+        for how in (None, options)
+    )
     assert isinstance(got.best.posterior, GraphPosterior)
     assert isinstance(expected.best.posterior, ArrayPosterior)
     assert gpm.posterior(options)._functions is got.best.posterior._functions
     assert_allclose(got.hessian, expected.hessian, rtol=0, atol=1e-9)
     assert_allclose(got.log_evidence, expected.log_evidence, rtol=1e-11)
-
-
-def test_points_are_dicts_by_name():
-    """``point`` is unconstrained, ``constrained_point`` is in the user's space with the Deterministics."""
-    X, y = data(8)
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    result = fit(pma.ard_gp(frame, 10 * y, y_scale=(0, 10)))
-    assert set(result.point) == {"log_lengthscale", "log_outputscale", "log_noise"}
-    assert result.labels == [
-        "log_lengthscale[0]", "log_lengthscale[1]", "log_outputscale", "log_noise"
-    ]  # fmt: skip
-    assert result.point["log_lengthscale"].shape == (2,)
-    constrained = result.constrained_point
-    assert_allclose(constrained["lengthscale"], np.exp(result.point["log_lengthscale"]))
-    assert_allclose(constrained["noise"], 10 * np.exp(result.point["log_noise"]))
-    assert_allclose(constrained["log_noise"], result.point["log_noise"])
 
 
 def test_a_bounded_parameter_is_expanded_on_its_unconstrained_scale():
@@ -201,12 +175,6 @@ def test_a_bounded_parameter_is_expanded_on_its_unconstrained_scale():
 FIXED = {"log_lengthscale": -0.4, "log_outputscale": 0.2, "log_noise": -1.6}
 
 
-def linear_gaussian(mean, n=10, **units):
-    """Only the mean is free, so the posterior over theta is exactly Gaussian."""
-    X, y = data(n)
-    return pma.ard_gp(X, y, mean=mean, priors=FIXED, **units), X, y
-
-
 def augmented(X, Z, mean):
     """The covariance with the mean's N(0, 1) coefficients integrated out."""
     square = ((X[:, None] - Z) ** 2).sum(-1) / np.exp(2 * FIXED["log_lengthscale"])
@@ -216,32 +184,23 @@ def augmented(X, Z, mean):
 
 @pytest.mark.parametrize("mean", ["constant", "linear"])
 def test_evidence_and_predictions_are_exact_where_the_posterior_is_gaussian(mean):
-    gpm, X, y = linear_gaussian(mean)
-    result = fit(gpm)
-    noise = np.exp(2 * FIXED["log_noise"])
-    G = augmented(X, X, mean) + noise * np.eye(len(y))
-    exact = multivariate_normal(np.zeros(len(y)), G).logpdf(y)
+    """Only the mean is free; scaled outputs bring their Jacobian."""
+    X, y = data(10)
+    result, noise = fit(pma.ard_gp(X, y, mean=mean, priors=FIXED)), np.exp(2 * FIXED["log_noise"])
+    G = augmented(X, X, mean) + noise * np.eye(10)
+    exact = multivariate_normal(np.zeros(10), G).logpdf(y)
     assert_allclose(result.log_evidence, exact, rtol=0, atol=1e-10)
+    scaled = fit(pma.ard_gp(X, y, mean=mean, priors=FIXED, y_scale=(0.3, 5.0)))
+    exact = multivariate_normal(np.full(10, 0.3), 25 * G).logpdf(y)
+    assert_allclose(scaled.log_evidence, exact, rtol=0, atol=1e-10)
 
     X_new = data(6, seed=3)[0]
     cross = augmented(X, X_new, mean)
-    f_mean = cross.T @ np.linalg.solve(G, y)
     f_variance = np.diag(augmented(X_new, X_new, mean) - cross.T @ np.linalg.solve(G, cross))
     prediction = pma.predict(result, X_new, method="bbq")
-    assert_allclose(prediction.f_mean, f_mean, rtol=0, atol=1e-10)
+    assert_allclose(prediction.f_mean, cross.T @ np.linalg.solve(G, y), rtol=0, atol=1e-10)
     assert_allclose(prediction.f_variance, f_variance, rtol=1e-9)
     assert_allclose(prediction.y_variance, f_variance + noise, rtol=1e-9)
-
-
-def test_scaled_outputs_bring_their_jacobian():
-    gpm, _, y = linear_gaussian("constant", y_scale=(0.3, 5.0))
-    X = gpm.X
-    G = augmented(X, X, "constant") + np.exp(2 * FIXED["log_noise"]) * np.eye(len(y))
-    exact = multivariate_normal(np.full(len(y), 0.3), 25 * G).logpdf(y)
-    assert_allclose(fit(gpm).log_evidence, exact, rtol=0, atol=1e-10)
-
-
-# Symmetry.
 
 
 def embedding(d, **keywords):
@@ -262,32 +221,34 @@ def embeddings():
 
 @pytest.mark.parametrize(("d", "n_directions"), [(1, 0), (2, 1), (3, 3)])
 def test_rotations_are_found(embeddings, d, n_directions):
-    assert embeddings[d].diagnostics["n_symmetry"] == n_directions
-    assert embeddings[d].diagnostics["n_floored"] == 0
-    assert embeddings[d].diagnostics["converged"]
+    found = embeddings[d].diagnostics
+    assert found["n_symmetry"] == n_directions
+    assert found["n_floored"] == 0
+    assert found["converged"]
+    assert found["smallest_eigenvalue"] > 0.1
     given_lengthscale = np.delete(embeddings[d].gradient, embeddings[d].labels.index("log_lengthscale"))
     assert np.abs(given_lengthscale).max() < 1e-6
-    assert embeddings[d].diagnostics["smallest_eigenvalue"] > 0.1
+    said = f"embedding_gp(ExpQuad, d={d})", f"log evidence {embeddings[d].log_evidence:.2f}"
+    assert all(text in repr(embeddings[d]) for text in said)
+    assert (f"directions of symmetry {n_directions}" in repr(embeddings[d])) == (n_directions > 0)
 
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_the_covariance_vanishes_along_rotations(embeddings, d):
+    """The Hessian has no curvature there, its pseudo-inverse no variance, and draws do not turn."""
     result = embeddings[d]
-    R = result.point["R"]
+    R, draws = result.point["R"], result.draw(100, random_seed=1) - result.theta
     for i, j in [(0, 1), (0, 2), (1, 2)][: d * (d - 1) // 2]:
         A = np.zeros((d, d))
         A[i, j], A[j, i] = 1, -1
         direction = np.zeros(len(result.labels))
         direction[: R.size] = (A @ R).ravel()
-        # The Hessian has no curvature there, and its pseudo-inverse no variance.
         assert np.abs(result.hessian @ direction).max() < 1e-6 * np.abs(result.hessian).max()
         assert np.abs(result.covariance @ direction).max() < 1e-12
-    assert_allclose(
-        result.covariance,
-        np.linalg.pinv(result.hessian, rcond=1e-8, hermitian=True),
-        rtol=0,
-        atol=1e-6 * np.abs(result.covariance).max(),
-    )
+        assert np.abs(draws @ direction).max() < 1e-10
+    assert np.abs(draws).max() > 0.01
+    inverse = np.linalg.pinv(result.hessian, rcond=1e-8, hermitian=True)
+    assert_allclose(result.covariance, inverse, rtol=0, atol=1e-6 * np.abs(inverse).max())
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -305,16 +266,11 @@ def test_turning_the_embedding_changes_nothing(embeddings, d):
 
 
 def test_components_with_priors_of_their_own_do_not_turn():
-    """Another prior for each row of R breaks the symmetry, and no orbit is integrated."""
-    broken = embedding(2, prior_scale=np.array([[1.0] * 3, [0.3] * 3]))
-    result = fit(broken)
-    assert result.diagnostics["n_symmetry"] == 0
-    assert result.diagnostics["log_orbit_volume"] == 0.0
-
-
-def test_per_input_scales_keep_the_symmetry():
-    result = fit(embedding(2, prior_scale=[2.0, 1.0, 0.5]), n_restarts=6)
-    assert result.diagnostics["n_symmetry"] == 1
+    """Another prior for each row of R breaks the symmetry, and no orbit is integrated; one for each input keeps it."""
+    broken = fit(embedding(2, prior_scale=np.array([[1.0] * 3, [0.3] * 3]))).diagnostics
+    assert broken["n_symmetry"] == 0
+    assert broken["log_orbit_volume"] == 0.0
+    assert fit(embedding(2, prior_scale=[2.0, 1.0, 0.5]), n_restarts=6).diagnostics["n_symmetry"] == 1
 
 
 def matrix_with(singular_values, d, D=4):
@@ -328,57 +284,38 @@ def plane_rotation(angle):
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-@pytest.mark.parametrize(
-    ("singular_values", "components"),
-    # At full rank a reflection leads to a second circle, at rank one into the first.
-    [([2.0, 0.7], 2), ([1.0, 1.0], 2), ([1.3], 1)],
-)
+def test_volumes_of_orbits_of_one_component():
+    """A number has its negative, a vector of length s describes a sphere of area 4 pi s²."""
+    assert_allclose(np.exp(log_orbit_volume(np.array([1.7]), 1)), 2)
+    assert_allclose(np.exp(log_orbit_volume(np.array([1.5]), 3)), 4 * np.pi * 1.5**2)
+
+
+# At full rank a reflection leads to a second circle, at rank one into the first.
+@pytest.mark.parametrize(("singular_values", "components"), [([2.0, 0.7], 2), ([1.0, 1.0], 2), ([1.3], 1)])
 def test_volume_of_an_orbit_in_two_dimensions(singular_values, components):
     """The length of the curve that R describes when it is turned once."""
     R = matrix_with(singular_values, 2)
-    angles = np.linspace(0, 2 * np.pi, 20_001)
-    curve = np.array([(plane_rotation(angle) @ R).ravel() for angle in angles])
+    curve = np.array([(plane_rotation(angle) @ R).ravel() for angle in np.linspace(0, 2 * np.pi, 20_001)])
     length = components * np.linalg.norm(np.diff(curve, axis=0), axis=1).sum()
     # A polygon is short by (step)²/24.
     assert_allclose(np.exp(log_orbit_volume(np.array(singular_values), 2)), length, rtol=1e-7)
 
 
-def test_volume_of_the_orbit_of_a_number():
-    assert_allclose(np.exp(log_orbit_volume(np.array([1.7]), 1)), 2)
-
-
-def rotation(angles):
-    """Euler angles zyz."""
-
-    def about_z(angle):
-        Q = np.eye(3)
-        Q[:2, :2] = plane_rotation(angle)
-        return Q
-
-    a, b, c = angles
-    tilt = np.array([[np.cos(b), 0, np.sin(b)], [0, 1, 0], [-np.sin(b), 0, np.cos(b)]])
-    return about_z(a) @ tilt @ about_z(c)
-
-
 @pytest.mark.parametrize(("singular_values", "components"), [([2.0, 1.0, 0.6], 2), ([1.5, 0.8], 1)])
 def test_volume_of_an_orbit_in_three_dimensions(singular_values, components):
-    """The surface integral over Euler angles, with numerical tangents."""
+    """The surface integral over Euler angles zyz, with numerical tangents."""
     R = matrix_with(singular_values, 3)
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    total = 0.0
-    turns = 2 * np.pi * np.arange(4) / 4
+    total, turns = 0.0, 2 * np.pi * np.arange(4) / 4
     for b, weight in zip(np.pi / 2 * (nodes + 1), np.pi / 2 * weights, strict=True):
         for a, c in product(turns, turns):
-            J = central_difference(lambda t: (rotation(t) @ R).ravel(), np.array([a, b, c]))
+            J = central_difference(
+                lambda t: (Rotation.from_euler("ZYZ", t).as_matrix() @ R).ravel(), np.array([a, b, c])
+            )
             total += weight * (2 * np.pi / 4) ** 2 * np.sqrt(np.linalg.det(J.T @ J))
     # Differences are good to 1e-9, twelve nodes integrate sin(b) to 1e-15.
     volume = np.exp(log_orbit_volume(np.array(singular_values), 3))
     assert_allclose(volume, components * total, rtol=1e-7)
-
-
-def test_volume_of_the_orbit_of_one_component_in_three_dimensions():
-    """A vector of length s describes a sphere of area 4 pi s²."""
-    assert_allclose(np.exp(log_orbit_volume(np.array([1.5]), 3)), 4 * np.pi * 1.5**2)
 
 
 def test_evidence_of_an_embedding_of_one_input_by_quadrature():
@@ -407,23 +344,14 @@ def test_evidence_of_an_embedding_in_triangular_coordinates(embeddings, d, volum
     is_free = np.ones(len(result.labels), bool)
     is_free[: T.size] = np.triu(np.ones(T.shape, bool)).ravel()
     _, log_determinant = np.linalg.slogdet(turned.hessian[np.ix_(is_free, is_free)])
-    evidence = (
-        turned.log_posterior
-        + 0.5 * is_free.sum() * np.log(2 * np.pi)
-        - 0.5 * log_determinant
-        + np.log(volume)
-        + np.arange(d - 1, -1, -1) @ np.log(np.abs(np.diag(T)))
-    )
+    evidence = turned.log_posterior + 0.5 * is_free.sum() * np.log(2 * np.pi) - 0.5 * log_determinant
+    evidence += np.log(volume) + np.arange(d - 1, -1, -1) @ np.log(np.abs(np.diag(T)))
     assert_allclose(result.log_evidence, evidence, rtol=0, atol=1e-6)
-
-
-# Doubtful fits.
 
 
 def test_negative_curvature_is_floored_counted_and_warned_of_once():
     """Between a wiggly and a noisy explanation of the data."""
-    rng = np.random.default_rng(3)
-    x = np.linspace(-1, 1, 12)[:, None]
+    rng, x = np.random.default_rng(3), np.linspace(-1, 1, 12)[:, None]
     gpm = pma.ard_gp(x, np.sin(8 * x[:, 0]) + 0.4 * rng.normal(size=12))
     with pytest.warns(UserWarning, match=r"does not curve downwards along 1 direction\(s\)") as caught:
         result = expand(gpm, [-1.0, 0.0, -1.0])
@@ -473,13 +401,9 @@ def test_a_nearly_singular_covariance_is_warned_of_once():
 
 
 def test_condition_number_and_duplicates_of_a_sound_fit(ard, ard_fit):
-    X = ard.X
-    theta = ard_fit.theta
-    lengthscale = np.exp(theta[:2])
-    square = (((X[:, None] - X) / lengthscale) ** 2).sum(-1)
-    names = dict(zip(ard.labels, theta, strict=True))
-    K = np.exp(2 * names["log_outputscale"] - 0.5 * square)
-    K += np.exp(2 * names["log_noise"]) * np.eye(len(X))
+    X, point = ard.X, ard_fit.point
+    square = (((X[:, None] - X) / np.exp(point["log_lengthscale"])) ** 2).sum(-1)
+    K = np.exp(2 * point["log_outputscale"] - 0.5 * square) + np.exp(2 * point["log_noise"]) * np.eye(len(X))
     exact = np.linalg.cond(K, 1)
     # LAPACK's estimate is a lower bound, hardly ever by more than a factor of three.
     assert exact / 3 < ard_fit.diagnostics["condition_number"] <= exact * (1 + 1e-8)
@@ -520,25 +444,18 @@ def test_absurd_parameters_have_no_density_and_no_warning(expression, size):
         assert np.isfinite(gradient).all()
 
 
-# What comes out.
-
-
-def test_fixed_parameters_are_reported_like_others():
-    """Deterministics of a fixed parameter are constants, in the point and in every draw."""
-    X, y = data(9)
-    result = fit(pma.ard_gp(X, y, priors={"log_noise": -1.5, "log_lengthscale": np.array([0.1, 0.2])}))
-    assert_allclose(result.constrained_point["noise"], np.exp(-1.5))
-    assert_allclose(result.constrained_point["lengthscale"], np.exp([0.1, 0.2]))
-    posterior = result.to_datatree(draws=3, random_seed=1)["posterior"]
-    assert_allclose(posterior["noise"], np.full((1, 3), np.exp(-1.5)))
-    assert posterior["lengthscale"].shape == (1, 3, 2)
-    assert np.ptp(posterior["outputscale"].to_numpy()) > 0
-
-
-def test_to_datatree_has_the_groups_of_arviz():
+def test_points_and_trees_are_by_name():
+    """``point`` is unconstrained, ``constrained_point`` is in the user's space with Deterministics, fixed or not."""
     X, y = data(9)
     frame = pd.DataFrame(X, columns=["a", "b"])
-    result = fit(pma.ard_gp(frame, y))
+    result = fit(pma.ard_gp(frame, 10 * y, y_scale=(0, 10), priors={"log_outputscale": -0.1}))
+    assert result.labels == ["log_lengthscale[0]", "log_lengthscale[1]", "log_noise"]
+    assert set(result.point) == {"log_lengthscale", "log_noise"}
+    constrained = result.constrained_point
+    assert_allclose(constrained["lengthscale"], np.exp(result.point["log_lengthscale"]))
+    assert_allclose(constrained["noise"], 10 * np.exp(result.point["log_noise"]))
+    assert_allclose(constrained["log_noise"], result.point["log_noise"])
+    assert_allclose(constrained["outputscale"], 10 * np.exp(-0.1))
     tree = result.to_datatree(draws=50, random_seed=1)
     assert {"posterior", "fit", "observed_data", "constant_data"} <= set(tree.children)
     posterior = tree["posterior"]
@@ -548,52 +465,21 @@ def test_to_datatree_has_the_groups_of_arviz():
     assert_array_equal(tree["fit"]["mean_vector"], result.theta)
     assert_array_equal(tree["fit"]["covariance_matrix"], result.covariance)
     assert list(tree["fit"]["rows"].to_numpy()) == result.labels
-    assert_array_equal(tree["observed_data"]["y"], y)
+    assert_array_equal(tree["observed_data"]["y"], 10 * y)
     assert_array_equal(tree["constant_data"]["X"], X)
-    assert_allclose(posterior["noise"], np.exp(posterior["log_noise"]))
+    assert_allclose(posterior["noise"], 10 * np.exp(posterior["log_noise"]))
+    assert_allclose(posterior["outputscale"], np.full((1, 50), 10 * np.exp(-0.1)))
+    assert np.ptp(posterior["noise"].to_numpy()) > 0
 
 
-def test_a_tree_can_be_written_and_read(ard_fit, tmp_path):
-    tree = ard_fit.to_datatree(draws=10, random_seed=1)
+def test_a_tree_can_be_written_and_read_and_has_the_draws_of_its_seed(ard_fit, tmp_path):
+    tree, same, other = (ard_fit.to_datatree(draws=10, random_seed=seed) for seed in (1, 1, 2))
+    xr.testing.assert_identical(*(one["posterior"].to_dataset().drop_attrs() for one in (tree, same)))
+    assert not tree["posterior"].to_dataset().equals(other["posterior"].to_dataset())
     tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as read:
-        xr.testing.assert_equal(read["fit"].to_dataset(), tree["fit"].to_dataset())
-        xr.testing.assert_equal(read["posterior"].to_dataset(), tree["posterior"].to_dataset())
-
-
-def test_draws_have_the_mean_and_covariance_of_the_fit(ard_fit):
-    n = 20_000
-    draws = ard_fit.draw(n, random_seed=1)
-    sd = np.sqrt(np.diag(ard_fit.covariance))
-    assert np.all(np.abs(draws.mean(0) - ard_fit.theta) < 4.5 * sd / np.sqrt(n))
-    Sigma = ard_fit.covariance
-    error = np.cov(draws.T) - Sigma
-    standard_error = np.sqrt((np.outer(sd, sd) ** 2 + Sigma**2) / n)
-    assert np.all(np.abs(error) < 4.5 * standard_error)
-
-
-def test_draws_of_an_embedding_do_not_turn(embeddings):
-    """Their covariance, too, is that of the fit: zero along the rotation."""
-    result = embeddings[2]
-    direction = np.zeros(len(result.labels))
-    R = result.point["R"]
-    direction[: R.size] = (np.array([[0, 1], [-1, 0]]) @ R).ravel()
-    differences = result.draw(100, random_seed=1) - result.theta
-    assert np.abs(differences @ direction).max() < 1e-10
-    assert np.abs(differences).max() > 0.01
-
-
-def test_datatree_draws_are_reproducible(ard_fit):
-    a, b, c = (ard_fit.to_datatree(draws=5, random_seed=seed) for seed in (1, 1, 2))
-    xr.testing.assert_identical(a["posterior"].to_dataset().drop_attrs(), b["posterior"].to_dataset().drop_attrs())
-    assert not a["posterior"].to_dataset().equals(c["posterior"].to_dataset())
-
-
-def test_repr_says_what_to_know(embeddings):
-    text = repr(embeddings[2])
-    assert "embedding_gp(ExpQuad, d=2)" in text
-    assert "directions of symmetry 1" in text
-    assert f"log evidence {embeddings[2].log_evidence:.2f}" in text
+        for group in ("fit", "posterior"):
+            xr.testing.assert_equal(read[group].to_dataset(), tree[group].to_dataset())
 
 
 def test_given_is_the_expansion_for_other_data(ard, ard_fit):

@@ -35,7 +35,8 @@ def is_in_pool(x, pool=GRID):
     return [int(np.flatnonzero((pool == row).all(1))[0]) for row in np.atleast_2d(x)]
 
 
-# Asking.
+def vials():
+    return pd.DataFrame({"dose": GRID[:, 0]}, index=[f"vial{i}" for i in range(len(GRID))])
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,8 @@ def is_in_pool(x, pool=GRID):
     [
         ("function", None, partial(integrated_variance, random_seed=0)),
         ("hyperparameters", None, bald),
-        ("function", "bald", bald),
-        ("function", partial(bald, method="modes"), lambda fit, X: bald(fit, X, method="modes")),
-        ("function", partial(bald, target="f", draws=64), lambda fit, X: bald(fit, X, target="f", draws=64)),
+        ("function", partial(bald, method="modes"), partial(bald, method="modes")),
+        ("function", partial(bald, target="f", draws=64), partial(bald, target="f", draws=64)),
         ("hyperparameters", "uncertainty", uncertainty),
     ],
 )
@@ -56,7 +56,21 @@ def test_the_best_candidate_is_asked_for(learn, criterion, score):
     assert is_in_pool(active.ask()) == [int(np.argmax(values))]
 
 
-@pytest.mark.parametrize("criterion", [None, "bald", "random"])
+def test_a_criterion_of_the_user():
+    """It sees the fit and the rows that are left; the largest value wins, and NaN never."""
+    seen = []
+
+    def leftmost(fit, X):
+        seen.append((fit, X.shape))
+        return np.where(X[:, 0] > 0, np.nan, -X[:, 0])
+
+    active = learner(criterion=leftmost)
+    assert is_in_pool(active.ask()) == [0]
+    assert seen == [(active.fit, (22, 1))]
+    assert "criterion leftmost" in repr(active)
+
+
+@pytest.mark.parametrize("criterion", [None, "random"])
 def test_nothing_is_asked_twice(criterion):
     """Neither rows that the model began with nor rows asked before, told or not."""
     pool = GRID[::3]
@@ -72,120 +86,92 @@ def test_nothing_is_asked_twice(criterion):
         active.ask()
 
 
-def test_more_than_is_left_is_refused_and_changes_nothing():
-    active = learner(pool=GRID[:3], criterion="random")
-    with pytest.raises(ValueError, match=r"3 candidate\(s\) left and 4 .* repeat=True"):
-        active.ask(4)
-    assert len(active.ask(3)) == 3
-
-
 def test_pending_points_are_conditioned_on():
     """The second question is the best given that the first came out as predicted."""
     # The widest gap is inside: without it, a neighbour of the first would come second.
     start = [0, 3, 24]
     active = Learner(model(start), pool=GRID, criterion="uncertainty", random_seed=1)
-    first = active.ask()
+    first, fit = active.ask(), active.fit
     [row] = is_in_pool(first)
-    fit = active.fit
-    imagined = fit.given(
-        np.concatenate([fit.gpm.X, first]),
-        np.append(fit.gpm.y, pma.predict(fit, first).f_mean),
-    )
-    values = uncertainty(imagined, GRID).to_numpy()
-    values[[*start, row]] = -np.inf
-    unconditioned = uncertainty(fit, GRID).to_numpy()
-    unconditioned[[*start, row]] = -np.inf
+    imagined = fit.given(np.concatenate([fit.gpm.X, first]), np.append(fit.gpm.y, pma.predict(fit, first).f_mean))
+    conditioned, unconditioned = (uncertainty(one, GRID).to_numpy() for one in (imagined, fit))
+    conditioned[[*start, row]] = unconditioned[[*start, row]] = -np.inf
     assert abs(np.argmax(unconditioned) - row) == 1
-    assert abs(np.argmax(values) - row) > 1
-    assert is_in_pool(active.ask()) == [int(np.argmax(values))]
+    assert abs(np.argmax(conditioned) - row) > 1
+    assert is_in_pool(active.ask()) == [int(np.argmax(conditioned))]
     # The model itself knows nothing of it.
     assert len(active.gpm.y) == 3
 
 
-def test_asking_for_several_is_asking_one_after_another():
-    together, one_by_one = learner(), learner()
-    rows = is_in_pool(together.ask(3))
-    assert rows == [is_in_pool(one_by_one.ask())[0] for _ in range(3)]
-
-
-def test_a_row_may_be_repeated_on_request():
-    active = learner(pool=GRID[[4, 12]], repeat=True, criterion="random")
-    for _ in range(4):
-        x = active.ask()
-        active.tell(x, truth(x))
-    assert len(active.gpm.y) == 7
-
-
 @pytest.mark.parametrize("criterion", ["bald", "random"])
-def test_a_pending_row_is_not_asked_again_even_if_rows_may_be_repeated(criterion):
+def test_rows_are_repeated_on_request_but_not_while_they_are_pending(criterion):
     active = learner(pool=GRID[[4, 12]], repeat=True, criterion=criterion)
     assert len({float(active.ask()[0, 0]) for _ in range(2)}) == 2
     with pytest.raises(ValueError, match=r"0 candidate\(s\) left"):
         active.ask()
+    active.tell(active.pending, [1.0, 2.0])
+    active.tell(active.ask(), 3.0)
+    assert len(active.gpm.y) == 6
 
 
 def test_equal_rows_of_a_pool_are_two_candidates():
-    """Replicates in the pool are offered one by one."""
-    pool = np.concatenate([GRID[[2]], GRID[[2]], GRID[[22]]])
-    active = learner(pool=pool)
-    asked = []
-    for _ in range(3):
-        x = active.ask()
-        active.tell(x, truth(x))
-        asked.append(float(x[0, 0]))
-    assert sorted(asked) == sorted(pool[:, 0])
-    rows = active.to_datatree(draws=2)["design"]["pool_row"].to_numpy()
-    assert_array_equal(np.sort(rows), [0, 1, 2])
+    """Replicates in the pool are offered one by one, and told in any order."""
+    active = learner(pool=GRID[[2, 2, 22]])
+    asked = [active.ask() for _ in range(2)]
+    active.tell(asked[1], 1.0)
+    asked.append(active.ask())
+    assert_array_equal(np.sort(np.ravel(asked)), GRID[[2, 2, 22], 0])
+    assert sorted(active.design(pending=True).pool_row) == [0, 1, 2]
+    # A twin has the place of the next answer that nobody asked for, and what is measured stays so.
+    active = learner(pool=GRID[[2, 2]], repeat=True, criterion="random")
+    for _ in range(2):
+        active.tell(GRID[2], 1.0)
+    active.forget(active.ask())
+    assert "2 left in the pool" in repr(active)
+    assert active.design().pool_row.to_numpy().tolist() == [0, 1]
 
 
-def test_equal_rows_can_be_asked_for_in_any_order():
-    active = learner(pool=GRID[[2, 2, 2, 22, 22]], criterion="random")
-    active.ask(5)
-    assert sorted(active.design(pending=True).pool_row) == [0, 1, 2, 3, 4]
+@pytest.mark.parametrize("criterion", [None, "random"])
+def test_the_same_seed_asks_the_same_questions(criterion):
+    """Several at once are those asked one after another."""
 
-
-def test_the_same_seed_asks_the_same_questions():
-    def questions(seed, criterion):
+    def questions(seed):
         active = learner("hyperparameters", random_seed=seed, criterion=criterion)
-        asked = []
-        for _ in range(4):
-            x = active.ask()
-            asked.append(float(x[0, 0]))
-            active.tell(x, truth(x))
-        return asked, active.fit.ensemble.thetas
+        active.run(truth, n=4, progressbar=False)
+        return [*active.X[:, 0], *active.fit.ensemble.thetas.ravel(), *active.ask(3)[:, 0]]
 
-    for criterion in (None, "random"):
-        (first, theta), (second, same_theta) = questions(5, criterion), questions(5, criterion)
-        assert first == second
-        assert_array_equal(theta, same_theta)
-    assert questions(6, "random")[0] != first
+    first = questions(5)
+    assert_array_equal(questions(5), first)
+    if criterion == "random":
+        assert questions(6)[:7] != first[:7]
+    together, one_by_one = (learner(criterion=criterion) for _ in range(2))
+    assert_array_equal(together.ask(3), np.concatenate([one_by_one.ask() for _ in range(3)]))
 
 
-def _of_several(**keywords):
+def _of_several():
     models = [pma.composite_gp(GRID[::8], truth(GRID[::8]), kernel) for kernel in ("SE", "LIN")]
-    return Learner(models, "model", pool=GRID, random_seed=3, **keywords)
+    return Learner(models, "model", pool=GRID, random_seed=3)
 
 
-def _of_embedding(**keywords):
-    X = np.random.default_rng(0).uniform(-1, 1, (6, 4))
-    gpm = pma.embedding_gp(X, X[:, 0] ** 2, n_components=1, bounds=[(-1, 1)] * 4)
-    return Learner(gpm, "hyperparameters", bounds=[(-1, 1)] * 4, random_seed=3, **keywords)
+def _of_embedding():
+    X, box = np.random.default_rng(0).uniform(-1, 1, (6, 4)), [(-1, 1)] * 4
+    gpm = pma.embedding_gp(X, X[:, 0] ** 2, n_components=1, bounds=box)
+    return Learner(gpm, "hyperparameters", bounds=box, random_seed=3)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(lambda: learner("hyperparameters"), id="particles", marks=pytest.mark.nightly),
-        pytest.param(lambda: learner("hyperparameters", inference="laplace"), id="modes", marks=pytest.mark.nightly),
-        pytest.param(lambda: learner("function", verify="sometimes"), id="verified", marks=pytest.mark.nightly),
-        pytest.param(_of_embedding, id="embedding", marks=pytest.mark.nightly),
-        pytest.param(_of_several, id="several models", marks=pytest.mark.slow),
-        pytest.param(
+        *nightly(
+            lambda: learner("hyperparameters"),
+            lambda: learner("hyperparameters", inference="laplace"),
+            lambda: learner("function", verify="sometimes"),
+            _of_embedding,
             lambda: Learner(None, "maximum", bounds=[(-3, 3)], random_seed=3),
-            id="first design",
-            marks=pytest.mark.nightly,
         ),
+        pytest.param(_of_several, marks=pytest.mark.slow),
     ],
+    ids=["particles", "modes", "verified", "embedding", "first design", "several models"],
 )
 @pytest.mark.filterwarnings("ignore::pymc_active.ActiveWarning")
 def test_looking_changes_nothing(make, tmp_path):
@@ -193,24 +179,22 @@ def test_looking_changes_nothing(make, tmp_path):
     watched, left_alone = make(), make()
 
     def look(i):
-        if not len(watched.models):
-            return
-        pma.predict(watched.fit, watched.X[:2])
-        pma.plots.plot(watched)
-        repr(watched)
-        watched.to_datatree(draws=5)
-        watched.save(tmp_path / f"run{i}.nc")
+        if len(watched.models):
+            pma.predict(watched.fit, watched.X[:2])
+            pma.plots.plot(watched)
+            repr(watched)
+            watched.to_datatree(draws=5)
+            watched.save(tmp_path / f"run{i}.nc")
 
-    width = watched.X.shape[1]
     for i, place in enumerate(np.linspace(-0.9, 0.9, 3 if watched.models else 4)):
         look(i)
-        x = np.full((1, width), place)
+        x = np.full((1, watched.X.shape[1]), place)
         for one in (watched, left_alone):
             one.tell(x, truth(x))
-    a, b = watched.ask(), left_alone.ask()
-    assert_array_equal(a, b)
+    x = watched.ask()
+    assert_array_equal(x, left_alone.ask())
     assert_array_equal(_evidences(watched), _evidences(left_alone))
-    for one, x in ((watched, a), (left_alone, b)):
+    for one in (watched, left_alone):
         one.tell(x, truth(x))
     look(9)
     assert_array_equal(watched.ask(), left_alone.ask())
@@ -253,53 +237,22 @@ def test_a_file_between_two_answers_goes_on_with_the_same_fits(tmp_path):
     saved, left_alone = (learner("hyperparameters") for _ in range(2))
     for place in (-2.1, 0.3, 1.7):
         for one in (saved, left_alone):
-            one.tell([[place]], truth(np.array([[place]])))
+            one.tell([place], truth([[place]]))
         saved.save(tmp_path / "run.nc")
         saved = Learner.load(tmp_path / "run.nc")
     assert_array_equal(saved.ask(), left_alone.ask())
     assert saved.fit.log_evidence == left_alone.fit.log_evidence
 
 
-def test_a_criterion_of_the_user():
-    """It sees the fit and the rows that are left, and the largest value wins."""
-    seen = []
-
-    def leftmost(fit, X):
-        seen.append((fit, X.shape))
-        return -X[:, 0]
-
-    active = learner(criterion=leftmost)
-    assert is_in_pool(active.ask()) == [0]
-    assert seen == [(active.fit, (22, 1))]
-    assert "criterion leftmost" in repr(active)
-
-
-def test_nan_scores_are_never_chosen():
-    active = learner(criterion=lambda fit, X: np.where(X[:, 0] > 0, np.nan, X[:, 0]))
-    assert active.ask()[0, 0] <= 0
-
-
-# Telling.
-
-
-def test_told_points_reach_the_model_and_the_fit():
-    active = learner()
-    before = active.fit
-    x = active.ask()
-    active.tell(x, truth(x))
-    assert_array_equal(active.gpm.X[-1:], x)
-    assert active.gpm.y[-1] == truth(x)[0]
-    assert active.fit is not before
-    prediction = pma.predict(active.fit, x, method="map")
-    assert_allclose(prediction.f_mean, truth(x), atol=0.3)
-
-
 def test_points_nobody_asked_for_are_welcome():
     active = learner()
+    before = active.fit
     active.tell([[0.123], [GRID[7, 0]]], [1.0, 2.0])
     with pytest.warns(pma.DataWarning, match=r"row 0 of X has input 0 = 10, far outside -3 to 3"):
         active.tell([10.0], 3.0)
+    assert_array_equal(active.gpm.X[-3:, 0], [0.123, GRID[7, 0], 10.0])
     assert_array_equal(active.gpm.y[-3:], [1, 2, 3])
+    assert active.fit is not before
     # The one that is in the pool is not offered any more.
     assert "21 left in the pool" in repr(active)
     design = active.to_datatree(draws=2)["design"]
@@ -308,22 +261,8 @@ def test_points_nobody_asked_for_are_welcome():
     assert np.isnan(design["score"]).all()
 
 
-def test_answers_may_come_in_any_order():
-    active = learner()
-    x = active.ask(3)
-    active.tell(x[[2, 0]], truth(x[[2, 0]]))
-    active.tell(x[1], truth(x[[1]]))
-    rows = is_in_pool(x)
-    design = active.to_datatree(draws=2)["design"]
-    assert design["pool_row"].to_numpy().tolist() == [rows[2], rows[0], rows[1]]
-    # Nothing is pending any more: the next question is that of a learner who knew all along.
-    assert len(set(is_in_pool(active.ask())) & set(rows)) == 0
-
-
-# What is pending.
-
-
 def test_pending_points_are_those_asked_and_not_told():
+    """Of a pool and of a box; answers come in any order."""
     active = learner()
     assert active.pending.shape == (0, 1)
     x = active.ask(3)
@@ -335,59 +274,84 @@ def test_pending_points_are_those_asked_and_not_told():
     assert_array_equal(np.isnan(design.y), [False, True, True])
     assert np.isfinite(design.score).all()
     assert design.isel(step=[0]).identical(active.design())
-
-
-def test_pending_points_of_a_box_are_an_array():
-    active = learner(pool=None, bounds=[(-3, 3)], criterion="random")
-    assert active.pending.shape == (0, 1)
-    assert active.n_left == np.inf
-    x = active.ask(2)
-    assert_array_equal(active.pending, x)
-    active.forget(x[0])
-    assert_array_equal(active.pending, x[1:])
+    active.tell(x[[2, 0]], truth(x[[2, 0]]))
+    assert_array_equal(active.design().pool_row, is_in_pool(x[[1, 2, 0]]))
+    box = learner(pool=None, bounds=[(-3, 3)], criterion="random")
+    assert box.pending.shape == (0, 1)
+    assert box.n_left == np.inf
+    x = box.ask(2)
+    assert_array_equal(box.pending, x)
+    box.forget(x[0])
+    assert_array_equal(box.pending, x[1:])
 
 
 def test_a_forgotten_row_is_offered_again_and_no_longer_conditioned_on():
     """The next question is the one that would have come without it."""
     active, other = learner(), learner()
-    first = active.ask()
-    second = active.ask()
+    first, second = active.ask(), active.ask()
     assert is_in_pool(first) != is_in_pool(second)
     active.forget(second)
     assert_array_equal(active.ask(), second)
     active.forget()
     assert active.pending.shape == (0, 1)
     assert_array_equal(active.ask(2), other.ask(2))
-
-
-def test_every_point_can_be_given_up():
-    active = learner(criterion="random")
-    assert len(active.ask(22)) == 22
+    # Every point can be given up; more than is left is refused and changes nothing.
+    active.forget()
+    with pytest.raises(ValueError, match=r"22 candidate\(s\) left and 23 .* repeat=True"):
+        active.ask(23)
+    assert sorted(is_in_pool(active.ask(22))) == [i for i in range(25) if i not in (4, 12, 20)]
     assert active.n_left == 0
     active.forget()
-    active.forget()
     assert active.n_left == 22
-    assert sorted(is_in_pool(active.ask(22))) == [i for i in range(25) if i not in (4, 12, 20)]
 
 
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
+def test_what_is_not_pending_cannot_be_forgotten():
+    active = learner(criterion="random")
+    asked = active.ask(2)
+    for given, message in (
         ([[0.123]], r"among the 2 pending point\(s\).*row 0, \(0.123\), is not"),
-        ("both and another", r"row 2, .* is not"),
-        ("one twice", r"row 1, .* is not"),
+        ([*asked, [0.5]], r"row 2, .* is not"),
+        (asked[[0, 0]], r"row 1, .* is not"),
         ([[0.1, 0.2]], "x must have 1 columns"),
         ([[np.nan]], "x must be finite"),
-    ],
-)
-def test_what_is_not_pending_cannot_be_forgotten(x, message):
-    active = learner()
-    asked = active.ask(2)
-    given = {"both and another": [*asked, [0.5]], "one twice": asked[[0, 0]]}.get(x, x) if isinstance(x, str) else x
-    with pytest.raises(ValueError, match=message):
-        active.forget(given)
-    assert_array_equal(active.pending, asked)
-    assert active.n_left == 20
+    ):
+        with pytest.raises(ValueError, match=message):
+            active.forget(given)
+        assert_array_equal(active.pending, asked)
+        assert active.n_left == 20
+
+
+def test_an_answer_may_be_near_what_was_asked_but_not_to_anything_else():
+    active = learner(pool=None, bounds=[(-3, 3)], criterion="random")
+    x = active.ask(2)
+    for told, asked, message in (
+        ([[0.5]], [[0.123]], "asked must be among the 2 pending point"),
+        ([[0.5]], [[0.1], [0.2]], "among the 2"),
+        ([[0.5], [0.6]], x[:1], "for each point told"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            active.tell(told, np.ones(len(told)), asked=asked)
+        assert len(active.y) == 3
+        assert_array_equal(active.pending, x)
+    active.tell(x[1] + 0.01, 2.0, asked=x[1])
+    assert_array_equal(active.pending, x[:1])
+    assert_array_equal(active.X[-1:], x[1:] + 0.01)
+
+
+def test_rows_of_a_frame_come_back_with_their_labels():
+    frame = vials()
+    active = learner(pool=frame)
+    x = active.ask(2)
+    pd.testing.assert_frame_equal(x, frame.loc[x.index])
+    pd.testing.assert_frame_equal(active.pending, x)
+    active.tell(x, pd.Series(truth(x), index=x.index))
+    row = active.ask()
+    active.tell(row + 0.01, 2.0, asked=row)
+    assert list(active.asked_labels) == active.design().label.to_numpy().tolist() == [*x.index, *row.index]
+    assert active.n_left == 19
+    assert np.isfinite(active.design().score).all()
+    assert active.design().score.attrs == {"units": "units of y, squared"}
+    pd.testing.assert_frame_equal(active.recommend(), frame.loc[active.recommend().index])
 
 
 def test_equal_rows_are_forgotten_and_told_by_their_labels():
@@ -400,51 +364,7 @@ def test_equal_rows_are_forgotten_and_told_by_their_labels():
     active.tell(pool.loc[["b"]], 1.0)
     assert list(active.asked_labels) == ["b"]
     active.forget()
-    assert active.n_left == 2
-    assert sorted(active.ask(2).index) == ["a", "c"]
-
-
-def test_a_measured_row_that_is_repeated_and_forgotten_stays_measured():
-    """Its twin has the place of the next answer that nobody asked for."""
-    active = learner(pool=GRID[[2, 2]], repeat=True, criterion="random")
-    for _ in range(2):
-        active.tell(GRID[2], 1.0)
-    active.forget(active.ask())
-    assert "2 left in the pool" in repr(active)
-    assert active.design().pool_row.to_numpy().tolist() == [0, 1]
-
-
-def test_an_answer_may_be_near_what_was_asked():
-    active = learner(pool=None, bounds=[(-3, 3)], criterion="random")
-    x = active.ask(2)
-    active.tell(x[1] + 0.01, 2.0, asked=x[1])
-    assert_array_equal(active.pending, x[:1])
-    assert_array_equal(active.X[-1:], x[1:] + 0.01)
-    frame = pd.DataFrame({"dose": GRID[:, 0]}, index=[f"vial{i}" for i in range(len(GRID))])
-    active = learner(pool=frame)
-    row = active.ask()
-    active.tell(row + 0.01, 2.0, asked=row)
-    assert list(active.asked_labels) == list(row.index)
-    assert active.n_left == 21
-    assert np.isfinite(active.design().score).all()
-    assert active.design().score.attrs == {"units": "units of y, squared"}
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ([[0.123]], "asked must be among the 1 pending point"),
-        ([[0.1], [0.2]], "among the 1"),
-        (None, "for each point told"),
-    ],
-)
-def test_answers_to_what_was_not_asked_are_refused(asked, message):
-    active = learner()
-    x = active.ask()
-    with pytest.raises(ValueError, match=message):
-        active.tell(*((x, 1.0) if asked else ([[0.5], [0.6]], [1.0, 2.0])), asked=asked or x)
-    assert len(active.y) == 3
-    assert_array_equal(active.pending, x)
+    assert sorted(active.ask(active.n_left).index) == ["a", "c"]
 
 
 def test_points_under_way_elsewhere_are_pending():
@@ -460,43 +380,6 @@ def test_points_under_way_elsewhere_are_pending():
     assert active.pending.shape == (0, 1)
 
 
-# Frames.
-
-
-def test_rows_of_a_frame_come_back_with_their_labels():
-    frame = pd.DataFrame({"dose": GRID[:, 0]}, index=[f"vial{i}" for i in range(len(GRID))])
-    active = learner(pool=frame)
-    x = active.ask(2)
-    assert isinstance(x, pd.DataFrame)
-    assert x.columns.tolist() == ["dose"]
-    pd.testing.assert_frame_equal(x, frame.loc[x.index])
-    pd.testing.assert_frame_equal(active.pending, x)
-    active.tell(x, pd.Series(truth(x), index=x.index))
-    design = active.to_datatree(draws=2)["design"]
-    assert design["label"].to_numpy().tolist() == x.index.tolist()
-    assert isinstance(active.recommend(), pd.DataFrame)
-
-
-# Running.
-
-
-def test_run_asks_and_tells():
-    active = learner()
-    calls = []
-
-    def oracle(x):
-        calls.append(x)
-        return truth(x)
-
-    active.run(oracle, n=3, progressbar=False)
-    assert len(active.gpm.y) == 6
-    assert all(x.shape == (1, 1) for x in calls)
-    by_hand = learner()
-    for x in calls:
-        assert_array_equal(by_hand.ask(), x)
-        by_hand.tell(x, truth(x))
-
-
 def test_an_oracle_may_write_into_what_it_is_given():
     def oracle(x):
         x *= 2
@@ -509,131 +392,92 @@ def test_an_oracle_may_write_into_what_it_is_given():
         assert_allclose(active.y[3:], np.sin(2 * active.X[3:, 0]))
 
 
-@pytest.fixture
-def bars(monkeypatch):
-    """The progress bars that a terminal would show."""
-    started = []
-    monkeypatch.setattr("pymc_active.support.progress._is_shown", lambda: True)
-    monkeypatch.setattr("rich.progress.Progress.start", lambda bar: started.append(bar.tasks))
-    return started
-
-
-def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(bars, caplog):
-    """Unless it is told not to, as within the bar of a run: there can be one at a time."""
-    caplog.set_level("INFO", "pymc_active")
-    active = learner()
-    x = active.ask(2)
-    assert [len(bars), caplog.messages] == [
-        1,
-        ["ard_gp(ExpQuad), 3 points: a fit is drawn anew, since it is the first"],
-    ]
-    caplog.clear()
-    active.tell(x, truth(x))
-    active.ask(progressbar=False)
-    why = "there were 3 at the last fresh fit"
-    assert caplog.messages == [f"ard_gp(ExpQuad), 5 points: a fit is drawn anew, since {why}"]
-    assert len(bars) == 1
-
-
 def test_no_bar_is_drawn_where_none_can_be_seen(capsys, monkeypatch):
     """In a pipe not even an empty line; in a notebook only if the package is there that draws it."""
     with progress("Waiting", 2, True) as advance:
         advance()
     assert capsys.readouterr().out == ""
-    for package, is_shown in ((None, False), ("a package", True)):
-        monkeypatch.setattr("rich.get_console", lambda: SimpleNamespace(is_terminal=False, is_jupyter=True))
+    monkeypatch.setattr("rich.get_console", lambda: SimpleNamespace(is_terminal=False, is_jupyter=True))
+    for package in (None, "a package"):
         monkeypatch.setattr("pymc_active.support.progress.find_spec", lambda name, package=package: package)
-        assert _is_shown() is is_shown
+        assert _is_shown() is bool(package)
 
 
-@pytest.mark.parametrize("failure", ["raises", "none"])
+def test_an_ask_that_draws_the_fit_anew_shows_a_bar_and_says_why(monkeypatch, caplog):
+    """Unless it is told not to, as within the bar of a run: there can be one at a time."""
+    bars = []
+    monkeypatch.setattr("pymc_active.support.progress._is_shown", lambda: True)
+    monkeypatch.setattr("rich.progress.Progress.start", lambda bar: bars.append(bar.tasks))
+    caplog.set_level("INFO", "pymc_active")
+    active = learner()
+    x = active.ask(2)
+    assert len(bars) == 1
+    active.tell(x, truth(x))
+    active.ask(progressbar=False)
+    assert len(bars) == 1
+    assert caplog.messages == [
+        "ard_gp(ExpQuad), 3 points: a fit is drawn anew, since it is the first",
+        "ard_gp(ExpQuad), 5 points: a fit is drawn anew, since there were 3 at the last fresh fit",
+    ]
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("the robot stopped"), None], ids=["raises", "none"])
 def test_a_failing_oracle_loses_nothing(failure):
-    active, calls = learner(), []
+    active, by_hand, calls = learner(), learner(), []
 
     def oracle(x):
         calls.append(x)
-        if len(calls) == 3:
-            if failure == "raises":
-                raise RuntimeError("the robot stopped")
-            return None
-        return truth(x)
+        if len(calls) < 3:
+            return truth(x)
+        if failure:
+            raise failure
 
-    message = "the robot stopped" if failure == "raises" else "y must hold numbers, .*None is no number"
-    with pytest.raises((RuntimeError, TypeError), match=message):
+    with pytest.raises((RuntimeError, TypeError), match=r"the robot stopped|y must hold numbers, .*None is no number"):
         active.run(oracle, n=5, progressbar=False)
-    assert len(active.gpm.y) == 5
-    assert np.isfinite(active.gpm.y).all()
+    # A run asks and tells, point by point.
+    for x in calls:
+        assert_array_equal(by_hand.ask(), x)
+        by_hand.tell(x, truth(x))
+    assert_array_equal(active.y, by_hand.y[:5])
     # The failed point stays pending: it is not asked again, and its answer can still be told.
     assert is_in_pool(active.ask()) != is_in_pool(calls[2])
     active.tell(calls[2], truth(calls[2]))
-    active.run(truth, n=1, progressbar=False)
-    assert len(active.gpm.y) == 7
-
-
-def test_learning_helps():
-    """Fifteen chosen points predict the function to a few hundredths."""
-    active = learner()
-    active.run(truth, n=12, progressbar=False)
-    error = pma.predict(active.fit, GRID).f_mean - truth(GRID)
-    assert np.sqrt(np.mean(error**2)) < 0.05
-
-
-# Reading off.
-
-
-@pytest.mark.parametrize("minimize", [False, True])
-def test_recommend_takes_the_best_posterior_mean(minimize):
-    active = learner(minimize=minimize)
+    # Fifteen chosen points predict the function to a few hundredths, and the best mean is recommended.
+    active.run(truth, n=8, progressbar=False)
     mean = pma.predict(active.fit, GRID).f_mean.to_numpy()
-    expected = np.argmin(mean) if minimize else np.argmax(mean)
-    assert is_in_pool(active.recommend()) == [int(expected)]
+    assert np.sqrt(np.mean((mean - truth(GRID)) ** 2)) < 0.05
+    assert is_in_pool(active.recommend()) == [int(mean.argmax())]
 
 
 def test_to_datatree_records_the_design():
-    active = learner("hyperparameters", criterion="bald")
-    xs = []
+    active, scores = learner("hyperparameters", criterion="bald"), []
     for _ in range(3):
         x = active.ask()
-        best = float(bald(active.fit, GRID).to_numpy()[is_in_pool(x)[0]])
+        scores.append(float(bald(active.fit, GRID)[is_in_pool(x)[0]]))
         active.tell(x, truth(x))
-        xs.append((x, best))
     tree = active.to_datatree(draws=5)
     assert {"posterior", "sample_stats", "observed_data", "constant_data", "design"} <= set(tree.children)
-    design = tree["design"]
-    assert_array_equal(design["x"], np.concatenate([x for x, _ in xs]))
-    assert_array_equal(design["y"], truth(np.concatenate([x for x, _ in xs])))
-    assert_array_equal(design["pool_row"], [is_in_pool(x)[0] for x, _ in xs])
-    assert_allclose(design["score"], [score for _, score in xs], rtol=1e-9)
-    assert design.attrs["learn"] == "hyperparameters"
-    assert design.attrs["n_start"] == 3
+    for name, expected in (("x", active.X[3:]), ("y", active.y[3:]), ("pool_row", is_in_pool(active.X[3:]))):
+        assert_array_equal(tree["design"][name], expected)
+    assert_allclose(tree["design"]["score"], scores, rtol=1e-9)
+    assert (tree["design"].attrs["learn"], tree["design"].attrs["n_start"]) == ("hyperparameters", 3)
     assert tree["observed_data"].sizes["obs"] == 6
 
 
-# What is refused.
-
-
-# Inference.
-
-
-def test_the_posterior_is_represented_as_asked_for():
-    assert isinstance(learner().fit, pma.ParticleFit)
+def test_the_posterior_is_represented_as_asked_for_and_updated_by_what_is_told():
+    active, again = learner(), learner()
+    assert isinstance(active.fit, pma.ParticleFit)
     assert not isinstance(learner(inference="laplace").fit, pma.ParticleFit)
     assert learner(inference="smc").fit.diagnostics["method"] == "smc"
-    with pytest.raises(ValueError, match="inference must be one of auto, smc, laplace; got 'mcmc'"):
-        learner(inference="mcmc")
-
-
-def test_particles_are_updated_by_what_is_told():
-    active = learner()
     n_fresh = active.fit.diagnostics["n_fresh"]
     x = active.ask()
-    active.tell(x, truth(x))
+    # The particles of a learner that nobody looked at before are updated as well.
+    for one in (active, again):
+        one.tell(x, truth(x))
     assert active.fit.diagnostics["n_fresh"] == n_fresh
     assert len(active.fit.y) == n_fresh + 1
-    # So are those of a learner that nobody looked at before; a fresh fit is another estimate of the same evidence.
-    again = learner()
-    again.tell(x, truth(x))
     assert again.fit.log_evidence == active.fit.log_evidence
+    # A fresh fit is another estimate of the same evidence.
     fresh = pma.fit(again.gpm, random_seed=5, progressbar=False)
     error = np.hypot(fresh.log_evidence_error, active.fit.log_evidence_error)
     assert abs(fresh.log_evidence - active.fit.log_evidence) < 4 * error

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -62,19 +63,12 @@ def fits(models):
     return fit_laplace_models(models, n_restarts=8, random_seed=3)
 
 
-# Periods.
-
-# Of other units than the priors of the other parameters.
-UNSCALED = pytest.mark.filterwarnings("ignore:the default priors assume")
-
-
 @pytest.mark.parametrize("expression", ["PER", "LIN + PER * RQ", "SE * (LIN0 + PER) + PER", "STEP * PER + LIN"])
 def test_a_scan_is_the_posterior_at_each_period_and_place(expression):
     posterior = composite(expression).posterior()
     theta = posterior.prior.mean + 0.3 * np.random.default_rng(0).normal(size=posterior.n_parameters)
     for leaf in hidden_leaves(posterior):
-        grid = hidden_grid(posterior, leaf)[::7]
-        expected = []
+        grid, expected = hidden_grid(posterior, leaf)[::7], []
         for value in grid:
             there = theta.copy()
             there[leaf.hidden] = value
@@ -82,33 +76,28 @@ def test_a_scan_is_the_posterior_at_each_period_and_place(expression):
         assert_allclose(scan(posterior, theta, leaf, grid, 0.3), expected, rtol=1e-10)
 
 
-def test_neighbouring_periods_of_the_grid_differ_by_a_third_of_a_cycle_over_the_data():
-    posterior = composite("PER").posterior()
-    grid = hidden_grid(posterior, hidden_leaves(posterior)[0])
-    cycles = np.ptp(posterior.X) / np.exp(grid)
+def scanned(x, **keywords):
+    """The periods that are looked at, the longest first."""
+    posterior = pma.composite_gp(x, x[:, 0], "PER", x_scale=(0.0, 1.0), **keywords).posterior()
+    return np.exp(hidden_grid(posterior, hidden_leaves(posterior)[0]))
+
+
+@pytest.mark.filterwarnings("ignore:the default priors assume")
+def test_periods_that_are_scanned():
+    """Neighbours differ by a third of a cycle over the data; uneven distances tell short ones apart."""
+    x = seasonal()[0]
+    cycles = np.ptp(x) / scanned(x)
     assert np.diff(cycles).max() < 0.34
     assert cycles[0] < 2
     assert cycles[-1] > 20
-
-
-@UNSCALED
-@pytest.mark.parametrize("repeat", [0.0, 1e-15, 0.01])
-def test_one_close_pair_does_not_make_even_distances_uneven(repeat):
-    x = np.append(np.linspace(0, 30, 60), 10 + repeat)[:, None]
-    gpm = pma.composite_gp(x, x[:, 0], "PER", x_scale=(0.0, 1.0), priors={"log_period_PER": pm.Normal.dist(1.1, 1.5)})
-    grid = hidden_grid(gpm.posterior(), hidden_leaves(gpm.posterior())[0])
-    assert_allclose(np.exp(grid[-1]), 30 / 61, rtol=0.02)
-
-
-def test_shorter_periods_than_the_mean_distance_are_scanned_where_uneven_distances_tell_them_apart():
-    even, uneven = np.linspace(0, 1, 12)[:, None], seasonal(12)[0]
-    shortest = {}
-    for name, X in (("even", even), ("uneven", uneven)):
-        posterior = pma.composite_gp(X, X[:, 0], "PER", x_scale=(0.0, 1.0)).posterior()
-        shortest[name] = np.exp(hidden_grid(posterior, hidden_leaves(posterior)[0])[-1])
-    assert_allclose(shortest["even"], 1 / 12, rtol=0.02)
+    assert_allclose(scanned(np.linspace(0, 1, 12)[:, None])[-1], 1 / 12, rtol=0.02)
     # As far as 400 of them lie close enough, beyond the prior's 2.5 sds.
-    assert 0.1 * np.exp(-5 * 0.5**0.5) < shortest["uneven"] < 0.1 * np.exp(-2.5 * 0.5**0.5)
+    assert 0.1 * np.exp(-5 * 0.5**0.5) < scanned(seasonal(12)[0])[-1] < 0.1 * np.exp(-2.5 * 0.5**0.5)
+    # One close pair does not make even distances uneven.
+    for repeat in (0.0, 1e-15, 0.01):
+        x = np.append(np.linspace(0, 30, 60), 10 + repeat)[:, None]
+        shortest = scanned(x, priors={"log_period_PER": pm.Normal.dist(1.1, 1.5)})[-1]
+        assert_allclose(shortest, 30 / 61, rtol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +116,7 @@ def test_the_highest_frequency_that_points_tell(x, expected):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 2))])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     """Three prior sds away; twice the period was found with all its probability."""
     rng = np.random.default_rng(seed)
@@ -138,17 +127,16 @@ def test_a_period_far_below_the_priors_is_found_where_the_data_tell_it(seed):
     assert_allclose(fit.constrained_point["period_PER"], 12, rtol=0.01)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 3))])
 def test_a_period_shorter_than_the_mean_distance_is_found(seed):
     x = np.sort(np.random.default_rng(seed).uniform(size=12))
     y = np.sin(2 * np.pi * x / 0.05)
-    result = pma.fit_laplace(
-        pma.composite_gp(x[:, None], y, "PER", x_scale=(0.0, 1.0)), random_seed=seed, progressbar=False
-    )
+    gpm = pma.composite_gp(x[:, None], y, "PER", x_scale=(0.0, 1.0))
+    result = pma.fit_laplace(gpm, random_seed=seed, progressbar=False)
     assert_allclose(result.constrained_point["period_PER"], 0.05, rtol=0.02)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 4))])
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 4))])
 def test_a_wave_longer_than_the_data_is_found_where_they_are_a_trend(seed):
     """Four sds of the prior from its mean."""
     x = np.random.default_rng(seed).uniform(size=40)
@@ -164,7 +152,7 @@ def test_a_fixed_period_is_not_scanned():
 
 
 @pytest.mark.parametrize("expression", ["SE + PER", *nightly("LIN + PER * RQ")])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 3))])
 def test_the_period_is_found(expression, seed):
     """A season of 0.13, where climbs from prior draws mostly end at other periods."""
     result = fit(composite(expression, seasonal(seed=seed)), n_restarts=10, random_seed=seed)
@@ -187,9 +175,6 @@ def test_a_model_of_the_users_own_has_no_tree_of_kernels():
     assert log_multiplicity(posterior, np.zeros(1)) == 0
 
 
-# Following modes.
-
-
 def test_a_new_point_is_followed(fits):
     """From the modes for 29 points, one fresh start finds what a full search finds for 30."""
     x, y = seasonal()
@@ -200,20 +185,23 @@ def test_a_new_point_is_followed(fits):
     assert after.log_posterior > fits["SE + PER"].log_posterior - LOST
 
 
-# Parents.
+def starts_of(parent, child):
+    return starts_from_parent(child.posterior(), parent.best.posterior, [parent.theta], np.random.default_rng(0))
 
 
-def test_shared_base_kernels_keep_their_parameters(fits):
-    parent = fits["SE + PER"]
-    child = composite("SE + PER * RQ")
-    starts = starts_from_parent(child.posterior(), parent.best.posterior, [parent.theta], np.random.default_rng(0))
-    for theta in starts:
-        point = child.unflatten(theta)
+def test_base_kernels_keep_their_parameters(fits):
+    parent, child = fits["SE + PER"], composite("SE + PER * RQ")
+    for point in map(child.unflatten, starts_of(parent, child)):
         for name, value in parent.point.items():
             assert_array_equal(point[name], value)
         # The new factor is nearly one.
         assert point["log_outputscale_RQ"] == 0
         assert np.exp(point["log_lengthscale_RQ"]) > 0.4
+    # One that occurs twice may be either.
+    twice, names = composite("SE * PER + SE"), {"log_lengthscale_SE_1", "log_lengthscale_SE_2"}
+    points = [twice.unflatten(theta) for theta in starts_of(parent, twice)]
+    value = parent.point["log_lengthscale_SE"]
+    assert {name for point in points for name in names if point[name] == value} == names
 
 
 def test_a_new_season_is_scanned_for_whatever_the_seed(fits, monkeypatch):
@@ -232,27 +220,13 @@ def test_a_new_season_is_scanned_for_whatever_the_seed(fits, monkeypatch):
 
 @pytest.mark.parametrize(("expression", "change"), [("SE + PER + RQ", 0.1), ("(SE + PER) * LIN", 0.4)])
 def test_what_is_new_changes_little_in_one_of_the_starts(fits, expression, change):
-    parent, child = fits["SE + PER"], composite(expression).posterior()
-    starts = starts_from_parent(child, parent.best.posterior, [parent.theta], np.random.default_rng(0))
-    before = parent.best.posterior.kernel.at(parent.theta, child.X).K
+    parent, gpm = fits["SE + PER"], composite(expression)
+    child, before = gpm.posterior(), parent.best.posterior.kernel.at(parent.theta, gpm.posterior().X).K
+    starts = starts_of(parent, gpm)
     changes = [np.abs(child.kernel.at(start, child.X).K - before).max() / np.abs(before).max() for start in starts]
     assert min(changes) < change
     # A new line starts near its zero as well.
     assert ("LIN" in expression) == (max(changes) > 0.9)
-
-
-def test_a_base_kernel_that_occurs_twice_may_be_either(fits):
-    parent = fits["SE + PER"]
-    child = composite("SE * PER + SE")
-    starts = starts_from_parent(child.posterior(), parent.best.posterior, [parent.theta], np.random.default_rng(0))
-    points = [child.unflatten(theta) for theta in starts]
-    kept = {
-        name
-        for point in points
-        for name in ("log_lengthscale_SE_1", "log_lengthscale_SE_2")
-        if point[name] == parent.point["log_lengthscale_SE"]
-    }
-    assert kept == {"log_lengthscale_SE_1", "log_lengthscale_SE_2"}
 
 
 def test_a_child_is_at_least_as_probable_as_what_it_starts_from(fits):
@@ -263,69 +237,64 @@ def test_a_child_is_at_least_as_probable_as_what_it_starts_from(fits):
     assert mixed.log_posterior > child.log_posterior - LOST
 
 
-# Exchangeable terms.
-
-
 @pytest.mark.parametrize(
-    ("expression", "copies"),
+    ("copies", "expressions"),
     [
-        ("SE", 1),
-        ("SE + PER", 1),
-        ("SE + RQ + SE", 2),
-        ("SE + SE + SE", 6),
-        ("PER * SE + SE * PER", 2),
-        ("SE * (SE + SE)", 2),
-        ("SE * SE + SE * SE", 8),
-        ("SE[0] + SE[1]", 1),
+        (1, ("SE", "SE + PER", "SE[0] + SE[1]")),
+        (2, ("SE + RQ + SE", "PER * SE + SE * PER", "SE * (SE + SE)")),
+        (6, ("SE + SE + SE",)),
+        (8, ("SE * SE + SE * SE",)),
     ],
 )
-def test_copies_of_a_point_under_exchanges(expression, copies):
+def test_copies_of_a_point_under_exchanges(copies, expressions):
     X = np.random.default_rng(0).uniform(size=(6, 2))
-    posterior = pma.composite_gp(X, np.sin(X[:, 0]), expression).posterior()
-    theta = posterior.prior.mean + np.random.default_rng(1).normal(size=posterior.n_parameters)
-    assert_allclose(np.exp(log_multiplicity(posterior, theta)), copies)
-    # Where like terms have equal parameters an exchange does nothing.
-    assert_allclose(log_multiplicity(posterior, posterior.prior.mean), 0, atol=1e-12)
 
-
-def test_terms_with_priors_or_fixed_values_of_their_own_are_not_exchanged():
-    x, y = seasonal(8)
-    for prior in (pm.Normal.dist(0.0, 1.0), -1.0):
-        posterior = pma.composite_gp(x, y, "SE + SE", priors={"log_lengthscale_SE_1": prior}).posterior()
+    def found(expression, **keywords):
+        posterior = pma.composite_gp(X, np.sin(X[:, 0]), expression, **keywords).posterior()
         theta = posterior.prior.mean + np.random.default_rng(1).normal(size=posterior.n_parameters)
-        assert log_multiplicity(posterior, theta) == 0
+        # Where like terms have equal parameters an exchange does nothing.
+        assert_allclose(log_multiplicity(posterior, posterior.prior.mean), 0, atol=1e-12)
+        return np.exp(log_multiplicity(posterior, theta))
+
+    for expression in expressions:
+        assert_allclose(found(expression), copies)
+    # Terms with priors or fixed values of their own are not exchanged.
+    for prior in (pm.Normal.dist(0.0, 1.0), -1.0):
+        assert found("SE + SE", priors={"log_lengthscale_SE_1": prior}) == 1
 
 
 @pytest.mark.nightly
-def test_the_graph_route_knows_like_terms_too():
-    """Compiled, and with a prior that is not normal, the evidence counts the same copies."""
-    x, y = seasonal(8)
-    gpm = composite("SE + SE * LIN + SE", (x, y))
+def test_like_terms_are_those_of_one_prior_by_any_route():
+    """Compiled, and with a prior that is not normal; what the user adds makes terms unlike."""
+    data, of_students = seasonal(8), partial(pm.StudentT.dist, 4, mu=-2.0)
+    gpm = composite("SE + SE * LIN + SE", data)
     assert_array_equal(exchanges(gpm.posterior({"mode": vm_mode()})), exchanges(gpm.posterior()))
-    own = composite("SE + SE", (x, y), priors={"log_lengthscale": pm.StudentT.dist(4, mu=-2.0, sigma=1.0)}).posterior()
+    own = composite("SE + SE", data, priors={"log_lengthscale": of_students(sigma=1.0)}).posterior()
     theta = np.arange(own.n_parameters) / 3
     assert_allclose(np.exp(log_multiplicity(own, theta)), 2)
     assert len(exchanges(own)) == 2
     value, of_image = (own.prior_value_and_gradient(theta[image])[0] for image in exchanges(own))
     assert_allclose(value, of_image, rtol=1e-12)
-
-
-@pytest.mark.nightly
-def test_other_priors_of_one_family_and_variables_of_the_users_make_terms_unlike():
-    x, y = seasonal(8)
-    priors = {f"log_lengthscale_SE_{k}": pm.StudentT.dist(4, mu=-2.0, sigma=float(k)) for k in (1, 2)}
-    unlike = composite("SE + SE", (x, y), priors=priors).posterior()
-    assert len(exchanges(unlike)) == 1
-    gpm = composite("SE + SE", (x, y))
+    priors = {f"log_lengthscale_SE_{k}": of_students(sigma=float(k)) for k in (1, 2)}
+    assert len(exchanges(composite("SE + SE", data, priors=priors).posterior())) == 1
+    gpm = composite("SE + SE", data)
     with gpm.model:
         pm.Potential("long", 2 * gpm.model["log_lengthscale_SE_1"])
     assert len(exchanges(gpm.posterior())) == 1
 
 
+def by_quadrature(gpm, grid):
+    """The evidence of two parameters that can be exchanged."""
+    with one_blas_thread():
+        value = gpm.posterior().values(np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2))
+    value = value.reshape(len(grid), -1)
+    assert_allclose(value, value.T, atol=1e-8)
+    return value.max() + np.log(simpson(simpson(np.exp(value - value.max()), x=grid), x=grid))
+
+
 def test_evidence_of_exchangeable_terms_by_quadrature():
     """Two lengthscales of ``SE + SE``, all else fixed: both halves of the plane count."""
-    rng = np.random.default_rng(5)
-    x = np.linspace(0, 1, 40)[:, None]
+    rng, x = np.random.default_rng(5), np.linspace(0, 1, 40)[:, None]
     K = np.exp(-0.5 * ((x - x.T) / 0.04) ** 2) + np.exp(-0.5 * ((x - x.T) / 0.6) ** 2)
     y = np.linalg.cholesky(K + 0.01 * np.eye(40)) @ rng.normal(size=40)
     fixed = {"log_outputscale_SE_1": 0.0, "log_outputscale_SE_2": 0.0, "log_noise": np.log(0.1)}
@@ -334,35 +303,20 @@ def test_evidence_of_exchangeable_terms_by_quadrature():
     assert_allclose(result.best.log_multiplicity, np.log(2), rtol=1e-3)
     # The other image is not a mode of its own.
     assert len(result.modes) == 1
-    posterior = gpm.posterior()
-    grid = np.linspace(-4.5, 2.0, 61)
-    with one_blas_thread():
-        value = posterior.values(np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2))
-    value = value.reshape(len(grid), -1)
-    assert_allclose(value, value.T, atol=1e-8)
-    top = value.max()
-    exact = top + np.log(simpson(simpson(np.exp(value - top), x=grid), x=grid))
+    exact = by_quadrature(gpm, np.linspace(-4.5, 2.0, 61))
     # Laplace's own error here is below 0.1; a forgotten copy costs 0.69.
     assert_allclose(result.log_evidence, exact, rtol=0, atol=0.2)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 6))])
+@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 6))])
 def test_terms_that_have_grown_together_are_not_counted_twice(seed):
     """One smooth function, two terms for it: copies of the mode overlap, in a direction that is nearly flat."""
-    rng = np.random.default_rng(seed)
-    x = np.linspace(0, 1, 40)[:, None]
+    rng, x = np.random.default_rng(seed), np.linspace(0, 1, 40)[:, None]
     K = np.exp(-0.5 * ((x - x.T) / 0.15) ** 2)
     y = np.linalg.cholesky(K + 1e-8 * np.eye(40)) @ rng.normal(size=40) + 0.05 * rng.normal(size=40)
     fixed = {"log_lengthscale_SE_1": np.log(0.15), "log_lengthscale_SE_2": np.log(0.15), "log_noise": np.log(0.05)}
     gpm = pma.composite_gp(x, y, "SE + SE", mean="zero", priors=fixed)
-    result = fit(gpm)
-    posterior = gpm.posterior()
-    grid = np.linspace(-8.0, 4.0, 97)
-    with one_blas_thread():
-        value = posterior.values(np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2))
-    value = value.reshape(len(grid), -1)
-    top = value.max()
-    exact = top + np.log(simpson(simpson(np.exp(value - top), x=grid), x=grid))
+    result, exact = fit(gpm), by_quadrature(gpm, np.linspace(-8.0, 4.0, 97))
     # Counted twice and without a floor it was up to 1.8 too high.
     assert_allclose(summed(result), exact, rtol=0, atol=0.6)
     # The prior's sds are one.
@@ -375,8 +329,7 @@ def test_terms_that_have_grown_together_are_not_counted_twice(seed):
 @pytest.mark.parametrize(("expression", "apart"), [("SE + SE", 0.1), ("SE + SE", 0.6), ("SE + SE + SE", 0.3)])
 def test_a_copy_counts_by_the_share_nearer_to_its_own_mode(expression, apart):
     gpm = composite(expression)
-    posterior = gpm.posterior()
-    rng = np.random.default_rng(4)
+    posterior, rng = gpm.posterior(), np.random.default_rng(4)
     center, sd = posterior.prior_scale()
     theta = center + sd * apart * rng.normal(size=len(sd))
     root = 0.5 * sd[:, None] * rng.normal(size=(len(sd), len(sd))) / np.sqrt(len(sd))
@@ -416,9 +369,6 @@ def test_following_the_modes_of_few_data_keeps_their_evidence():
     assert lost[1] < 0.1
 
 
-# Many models.
-
-
 def test_models_are_fitted_as_one_by_one(models, fits):
     assert list(fits) == list(models)
     for label, gpm in models.items():
@@ -452,10 +402,8 @@ def test_an_executor_changes_no_bit(models, fits, pool):
 @pytest.mark.parametrize("parallel", [True, *nightly(False)])
 def test_a_model_that_cannot_be_fitted_is_named(parallel):
     impossible = {"sound": composite("SE"), "loud": composite("SE", priors={"log_outputscale": 400.0})}
-    with (
-        ThreadPoolExecutor(2) as pool,
-        pytest.raises(ValueError, match=r"^loud: the log posterior is not finite at any start"),
-    ):
+    words = r"^loud: the log posterior is not finite at any start"
+    with ThreadPoolExecutor(2) as pool, pytest.raises(ValueError, match=words):
         fit_laplace_models(impossible, n_restarts=2, random_seed=0, executor=pool if parallel else None)
 
 
@@ -501,12 +449,8 @@ def test_points_on_a_lattice_cannot_tell_a_short_period_from_a_long_one(short):
     values = posterior.log_likelihoods(np.stack([theta, longer])).value
     assert values[0] == pytest.approx(values[1])
     assert longest_aliases(posterior, longer) is None
-
-
-def test_a_search_at_a_short_alias_finds_the_long_one():
-    theta, k = at_period(12 / 11)
-    posterior, rng = SEASON.posterior(), np.random.default_rng(0)
-    task = SearchTask(posterior, None, [theta], 0, 0, 0)
+    # A search from there finds the long one.
+    task, rng = SearchTask(posterior, None, [theta], 0, 0, 0), np.random.default_rng(0)
     found = composite_kernels.structured_search(Searcher(posterior), rng, task, lambda: None)
     assert np.exp(found.modes[0].z[k]) * 39 == pytest.approx(12, abs=0.5)
 
@@ -518,7 +462,7 @@ def test_points_are_on_a_lattice_or_not(x, step):
     assert lattice_step(x) == pytest.approx(step)
 
 
-@pytest.mark.parametrize("random_seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("random_seed", [1, *nightly(2)])
 def test_fits_of_a_series_find_the_season(random_seed):
     """Before, the first of these was at the alias alone, 2.9 nats too low."""
     found = pma.fit(SEASON, random_seed=random_seed, progressbar=False)
@@ -526,7 +470,7 @@ def test_fits_of_a_series_find_the_season(random_seed):
     assert np.mean(np.exp(found.ensemble.thetas[:, k]) * 39 > 2) > 0.8
 
 
-@pytest.mark.parametrize("k", [2, pytest.param(3, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("k", [2, *nightly(3)])
 def test_multiples_of_a_period_lead_to_it(k):
     """A climb stays at a multiple of the period; a scan of the period given all else does not."""
     x = np.linspace(0, 1, 30)[:, None]

@@ -17,9 +17,7 @@ from pymc_active.active import Learner
 pytestmark = pytest.mark.slow
 
 POOL = pd.DataFrame(
-    np.random.default_rng(2).uniform(0, 1, (30, 2)),
-    columns=["acid", "heat"],
-    index=[f"vial {i}" for i in range(30)],
+    np.random.default_rng(2).uniform(0, 1, (30, 2)), columns=["acid", "heat"], index=[f"vial {i}" for i in range(30)]
 )
 FEW = 16
 
@@ -65,90 +63,52 @@ def interval(ax, label):
     return data.get_xydata(), np.array(bars.get_segments())
 
 
-# One input, and more than two.
-
-
 @pytest.mark.parametrize("D", [3, *nightly(1)])
 def test_bands_are_those_of_predict_along_each_input(D):
+    """With the recommended point on them; below them histograms count the possible places."""
     found = optimum(D)
     axes = pma.plots.plot(found, n_points=11)
     assert axes.shape == (2, D)
-    for d in range(D):
+    interval_of_f = pma.predict(found.fit, found.x, quantiles=(0.055, 0.945)).f_quantile[:, 0]
+    for d, (ax, below) in enumerate(axes.T):
         grid = np.tile(found.x, (11, 1))
         grid[:, d] = np.linspace(0, 1, 11)
         expected = pma.predict(found.fit, grid, quantiles=(0.055, 0.945))
-        x, low, high = band(axes[0, d])
+        x, low, high = band(ax)
         assert_allclose(x, grid[:, d])
         assert_allclose([low, high], expected.f_quantile)
-        assert_allclose(line(axes[0, d], "mean of f")[1], expected.f_mean)
-
-
-@pytest.mark.parametrize("D", [3, *nightly(1)])
-def test_histograms_count_the_possible_places(D):
-    found = optimum(D)
-    axes = pma.plots.plot(found)
-    for d, ax in enumerate(axes[1]):
-        counts, edges = np.histogram(found.samples.x[:, d], bins=len(ax.patches), range=(0, 1))
-        assert_allclose([bar.get_x() for bar in ax.patches], edges[:-1], atol=1e-12)
-        assert_allclose([bar.get_height() for bar in ax.patches], 100 * counts / FEW, atol=1e-9)
-        assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(100)
-
-
-@pytest.mark.parametrize("D", [3, *nightly(1)])
-def test_the_recommended_point_carries_its_uncertainty(D):
-    found = optimum(D)
-    for d, ax in enumerate(pma.plots.plot(found)[0]):
+        assert_allclose(line(ax, "mean of f")[1], expected.f_mean)
         [middle], [ends] = interval(ax, "recommended")
         assert_allclose(middle, [found.x[0, d], found.f_mean])
-        interval_of_f = pma.predict(found.fit, found.x, quantiles=(0.055, 0.945)).f_quantile[:, 0]
         assert_allclose(ends[:, 1], interval_of_f)
-        # It lies on the curve.
-        x, mean = line(ax, "mean of f")
-        assert abs(np.interp(found.x[0, d], x, mean) - found.f_mean) < 1e-3 * np.ptp(mean)
+        counts, edges = np.histogram(found.samples.x[:, d], bins=len(below.patches), range=(0, 1))
+        assert counts.sum() == FEW
+        assert_allclose([bar.get_x() for bar in below.patches], edges[:-1], atol=1e-12)
+        assert_allclose([bar.get_height() for bar in below.patches], 100 * counts / FEW, atol=1e-9)
 
 
-def test_one_input_shows_the_heights_of_possible_maxima():
+def test_one_input_shows_the_heights_of_possible_maxima_and_data_in_the_box():
     found = optimum(1)
-    assert_allclose(
-        line(pma.plots.plot(found)[0, 0], "possible maximum"),
-        [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()],
-    )
-
-
-def test_data_outside_the_box_are_left_out():
-    found = optimum(1)
-    x, y = line(pma.plots.plot(found)[0, 0], "data")
+    ax = pma.plots.plot(found)[0, 0]
+    assert_allclose(line(ax, "possible maximum"), [found.samples.x.to_numpy()[:, 0], found.samples.f.to_numpy()])
     inside = (found.fit.X[:, 0] >= 0) & (found.fit.X[:, 0] <= 1)
     assert 0 < inside.sum() < len(inside)
-    assert_allclose(np.sort(x), np.sort(found.fit.X[inside, 0]))
-    assert_allclose(np.sort(y), np.sort(found.fit.y[inside]))
+    for shown, values in zip(line(ax, "data"), (found.fit.X[:, 0], found.fit.y), strict=True):
+        assert_allclose(np.sort(shown), np.sort(values[inside]))
     assert line(pma.plots.plot(optimum(3))[0, 1], "data off the line").shape[1] < 8
 
 
-# Two inputs.
-
-
-def test_the_map_is_the_posterior_mean():
+def test_the_map_is_the_posterior_mean_with_places_data_and_recommendation():
     found = optimum(2)
-    axes = pma.plots.plot(found, n_points=7)
-    assert axes.shape == (1, 1)
-    ax = axes[0, 0]
-    filled = ax.collections[0]
-    sides = np.linspace(0, 1, 7)
-    grid = np.stack([side.ravel() for side in np.meshgrid(sides, sides)], axis=1)
+    [[ax]] = pma.plots.plot(found, n_points=7)
+    filled, sides = ax.collections[0], np.linspace(0, 1, 7)
+    grid = np.stack(np.meshgrid(sides, sides), axis=-1).reshape(-1, 2)
     mean = pma.predict(found.fit, grid).f_mean.to_numpy()
     # A point's colour is that of the level it lies in.
-    assert filled.levels[0] <= mean.min()
-    assert filled.levels[-1] >= mean.max()
+    assert filled.levels[0] <= mean.min() < mean.max() <= filled.levels[-1]
     for point, value in list(zip(grid, mean, strict=True))[::5]:
-        layer = np.searchsorted(filled.levels, value) - 1
-        path = filled.get_paths()[layer]
+        path = filled.get_paths()[np.searchsorted(filled.levels, value) - 1]
         assert path.contains_point(point, radius=1e-6) or path.contains_point(point, radius=-1e-6)
-
-
-def test_the_map_shows_places_data_and_recommendation():
-    found = optimum(2)
-    ax = pma.plots.plot(found)[0, 0]
     assert_allclose(line(ax, "possible maximum"), found.samples.x.to_numpy().T)
     [best] = [artist.get_label() for artist in ax.lines if artist.get_label().startswith("recommended")]
     low, high = pma.predict(found.fit, found.x, quantiles=(0.055, 0.945)).f_quantile[:, 0]
@@ -160,47 +120,32 @@ def test_the_map_shows_places_data_and_recommendation():
     assert ax.get_xlim() == ax.get_ylim() == (0, 1)
 
 
-# Pools.
+def names_of(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
 
 
 @pytest.mark.parametrize("minimize", [False, *nightly(True)])
 def test_bars_are_shares_of_the_paths_that_prefer_a_row(minimize):
     found = of_pool(minimize)
     left, right = pma.plots.plot(found, n_candidates=6)[0]
-    names = [text.get_text() for text in left.get_yticklabels()]
+    names, places = names_of(left), found.samples.x.to_numpy()
+    shares = [100 * np.mean(np.abs(places - POOL.loc[name].to_numpy()).max(1) < 1e-9) for name in names]
     heights = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in left.patches}
-    places = found.samples.x.to_numpy()
-    shares = []
-    for i, name in enumerate(names):
-        share = 100 * np.mean(np.abs(places - POOL.loc[name].to_numpy()).max(1) < 1e-9)
-        assert heights[i] == pytest.approx(share)
-        shares.append(share)
+    assert_allclose([heights[i] for i in range(len(names))], shares)
     assert shares == sorted(shares, reverse=True) or found.x.index[0] == names[-1]
     assert found.x.index[0] in names
     assert len(names) <= 6
     assert left.get_xlabel().startswith(f"probability of the {'minimum' if minimize else 'maximum'} (%)")
-    expected = pma.predict(found.fit, POOL.loc[names])
     middles = np.concatenate([interval(right, label)[0] for label in ("89 % interval of f", "recommended")])
-    middles = middles[np.argsort(middles[:, 1])]
-    assert_allclose(middles[:, 0], expected.f_mean)
+    assert_allclose(middles[np.argsort(middles[:, 1]), 0], pma.predict(found.fit, POOL.loc[names]).f_mean)
 
 
-def test_the_recommended_row_is_shown_even_if_no_path_prefers_it():
+def test_the_recommended_row_is_always_shown_and_measured_rows_show_their_data():
     found = of_pool()
-    axes = pma.plots.plot(found, n_candidates=1)[0]
-    assert [text.get_text() for text in axes[0].get_yticklabels()] == [found.x.index[0]]
-    assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in axes[0].patches)
-
-
-def test_measured_rows_of_a_pool_show_their_data():
-    found = of_pool()
-    right = pma.plots.plot(found, n_candidates=30)[0, 1]
-    labels = [text.get_text() for text in pma.plots.plot(found, n_candidates=30)[0, 0].get_yticklabels()]
-    measured = [row for row in POOL.index.get_indexer(labels) if row < 4]
-    shown = [artist for artist in right.lines if artist.get_label() == "data"]
-    assert len(shown) == bool(measured)
-    if measured:
-        assert_allclose(np.sort(shown[0].get_xdata()), np.sort(bowl(POOL.iloc[measured])))
-
-
-# Names, axes, and what is refused.
+    [[left, _]] = pma.plots.plot(found, n_candidates=1)
+    assert names_of(left) == [found.x.index[0]]
+    assert all(same_color(bar.get_facecolor()[:3], plots.VERMILION) for bar in left.patches)
+    [[left, right]] = pma.plots.plot(found, n_candidates=30)
+    measured = [row for row in POOL.index.get_indexer(names_of(left)) if row < 4]
+    shown = [x for artist in right.lines if artist.get_label() == "data" for x in artist.get_xdata()]
+    assert_allclose(np.sort(shown), np.sort(bowl(POOL.iloc[measured])))

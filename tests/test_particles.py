@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pymc as pm
 import pytest
+from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from users import users_gp
@@ -102,17 +103,12 @@ def test_updating_point_by_point_agrees_with_a_fresh_fit():
     assert_allclose(np.sqrt(one.f_variance).mean(), np.sqrt(two.f_variance).mean(), rtol=0.1)
 
 
-def test_a_surprising_point_makes_the_particles_anew():
+def test_a_surprising_point_makes_the_particles_anew_and_a_bad_one_changes_nothing():
     X, y = data(10)
     fit = pma.fit_smc(pma.ard_gp(X, y), random_seed=1, progressbar=False)
     updated = fit.update([[0.2]], 30.0, random_seed=1)
     assert updated.diagnostics["n_fresh"] == 11
     assert np.isfinite(updated.log_evidence)
-
-
-def test_an_update_with_bad_points_leaves_the_model_as_it_was():
-    X, y = data(10)
-    fit = pma.fit_smc(pma.ard_gp(X, y), n_particles=32, random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match="y_new must be finite"):
         fit.update([[0.2]], np.nan)
     assert_array_equal(fit.gpm.y, y)
@@ -173,22 +169,26 @@ def test_a_fresh_fit_that_misses_what_was_known_is_mixed_with_it(lower, is_kept)
 def test_two_estimates_are_mixed_by_their_evidences():
     gpm = one_parameter()
     one, two = (pma.fit_smc(gpm, random_seed=s, progressbar=False) for s in (1, 2))
-    both = one.mixed(two, np.random.default_rng(0), "", is_repeated=True)
+
+    def changed(fit, **swarm):
+        return replace(fit, swarm=replace(fit.swarm, **swarm))
+
+    def mixed(a, b, is_repeated=True):
+        return a.mixed(b, np.random.default_rng(0), "", is_repeated=is_repeated)
+
+    both = mixed(one, two)
     assert min(one.log_evidence, two.log_evidence) <= both.log_evidence <= max(one.log_evidence, two.log_evidence)
     assert 0.3 < both.diagnostics["share"] < 0.7
-    lost = pma.ParticleFit(gpm, gpm.data, replace(two.swarm, log_evidence=-100.0), two.diagnostics, two.renew)
-    both = one.mixed(lost, np.random.default_rng(0), "", is_repeated=True)
+    lost = changed(two, log_evidence=-100.0)
+    both = mixed(one, lost)
     assert both.diagnostics["share"] == 1.0
     # The mean of both estimates, which is that of the evidence without bias.
     assert both.log_evidence == pytest.approx(one.log_evidence - np.log(2))
     [doubt] = both.diagnostics["warnings"]
     assert f"two runs differ by {one.log_evidence + 100:.1f} nats" in doubt
     # Two runs of one family each, whose own errors are infinite, and which agree.
-    alone = [
-        replace(fit, swarm=replace(fit.swarm, families=np.zeros(256, int), log_evidence_error=np.inf))
-        for fit in (one, two)
-    ]
-    both = alone[0].mixed(alone[1], np.random.default_rng(0), "", is_repeated=True)
+    alone = [changed(fit, families=np.zeros(256, int), log_evidence_error=np.inf) for fit in (one, two)]
+    both = mixed(*alone)
     assert both.log_evidence_error == 1.5
     assert not both.diagnostics["warnings"]
     assert alone[0].diagnostics["warnings"]
@@ -199,22 +199,16 @@ def test_two_estimates_are_mixed_by_their_evidences():
         ((-5.0, 0.0), (0.1, 0.2), 2.5),
     ):
         stated = zip((one, two), evidences, errors, strict=True)
-        pair = [replace(f, swarm=replace(f.swarm, log_evidence=e, log_evidence_error=s)) for f, e, s in stated]
-        assert pair[0].mixed(
-            pair[1], np.random.default_rng(0), "", is_repeated=True
-        ).log_evidence_error == pytest.approx(expected)
+        pair = [changed(fit, log_evidence=e, log_evidence_error=s) for fit, e, s in stated]
+        assert mixed(*pair).log_evidence_error == pytest.approx(expected)
     # A family that dies out afterwards is doubtful again, and so are moves that either run lacked.
-    gone = replace(both, swarm=replace(both.swarm, families=np.zeros(256, int)), made=both.diagnostics)
+    gone = replace(changed(both, families=np.zeros(256, int)), made=both.diagnostics)
     assert "descend from one of 256" in gone.diagnostics["warnings"][0]
     stuck = replace(two, made={**two.made, "acceptance": 0.1})
     for pair in ((one, stuck), (stuck, one)):
-        assert (
-            "only 10% of the moves"
-            in pair[0].mixed(pair[1], np.random.default_rng(0), "", is_repeated=True).diagnostics["warnings"][0]
-        )
+        assert "only 10% of the moves" in mixed(*pair).diagnostics["warnings"][0]
     # Of estimates of two kinds the better counts.
-    other = replace(lost, made={**lost.made, "method": "importance"})
-    both = one.mixed(other, np.random.default_rng(0), "")
+    both = mixed(one, replace(lost, made={**lost.made, "method": "importance"}), False)
     assert both.log_evidence == one.log_evidence
     assert both.diagnostics["share"] == 1.0
 
@@ -234,10 +228,8 @@ def test_two_estimates_are_mixed_by_their_evidences():
     ],
 )
 def test_estimates_of_two_kinds_that_agree_are_weighed_by_their_errors(one, other, evidence, error):
-    gpm = one_parameter()
-    fits = []
+    fit, fits = pma.fit_smc(one_parameter(), n_particles=64, random_seed=1, progressbar=False), []
     for method, (value, deviation) in (("smc", one), ("importance", other)):
-        fit = pma.fit_smc(gpm, n_particles=64, random_seed=1, progressbar=False)
         swarm = replace(fit.swarm, log_evidence=value, log_evidence_error=deviation)
         fits.append(replace(fit, swarm=swarm, made={**fit.made, "method": method}))
     both = fits[0].mixed(fits[1], np.random.default_rng(0), "")
@@ -329,29 +321,11 @@ def test_annealed_draws_that_hardly_move_do_not_know_their_evidence(monkeypatch)
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_periods_are_found_although_particles_may_miss_them():
-    x = np.linspace(0, 1, 30)[:, None]
-    noise = 0.1 * np.random.default_rng(0).normal(size=30)
-    gpm = pma.composite_gp(x, np.sin(2 * np.pi * x[:, 0] / 0.13) + noise, "SE * PER")
-    fit = pma.fit(gpm, random_seed=1, progressbar=False)
-    [which] = [i for i, label in enumerate(fit.labels) if "period" in label]
-    period = np.exp(fit.ensemble.thetas[:, which])
-    # Shorter periods explain points at even distances too, and have what weight is left.
-    assert np.mean(np.abs(period / 0.13 - 1) < 0.05) > 0.5
-    assert "importance" in fit.diagnostics["method"]
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
 def test_many_effective_draws_around_modes_are_the_posterior_that_smc_finds():
     rng = np.random.default_rng(3)
     x = np.sort(rng.uniform(0, 10, 20))
-    gpm = pma.composite_gp(
-        x[:, None],
-        np.sin(2 * np.pi * x / 3) + 0.3 * x + 0.2 * rng.normal(size=20),
-        "PER + LIN",
-        bounds=[(0, 10)],
-    )
+    y = np.sin(2 * np.pi * x / 3) + 0.3 * x + 0.2 * rng.normal(size=20)
+    gpm = pma.composite_gp(x[:, None], y, "PER + LIN", bounds=[(0, 10)])
     fit = pma.fit(gpm, random_seed=1, progressbar=False)
     # 500, and a tenth of some 6,000 draws.
     is_alone, size = fit.diagnostics["method"] == "importance", fit.diagnostics["n_weighted"]
@@ -377,25 +351,16 @@ def test_a_users_own_model_with_transforms_can_be_sampled():
     assert set(fit.to_datatree(20).posterior.data_vars) == {"ls", "sigma"}
 
 
-def test_a_flat_prior_cannot_be_drawn_from():
-    X, y = data(8)
-    gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.math.exp(pm.Flat("log_ls"))))
-    with pytest.raises(ValueError, match="log_ls"):
-        pma.fit_smc(gpm, progressbar=False)
+EXTREME = {
+    "one point": (np.zeros((1, 2)), np.ones(1)),
+    "one place": (np.zeros((6, 2)), np.arange(6.0)),
+    "constant y": (np.linspace(-1, 1, 12).reshape(6, 2), np.ones(6)),
+    "an outlier": (np.linspace(-1, 1, 12)[:, None], np.where(np.arange(12) == 5, 50.0, 0.0)),
+    "1000 inputs": (np.random.default_rng(0).uniform(-1, 1, size=(20, 1000)), np.arange(20.0) / 10),
+}
 
 
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.zeros((1, 2)), np.ones(1)),
-        (np.zeros((6, 2)), np.arange(6.0)),
-        (np.linspace(-1, 1, 12).reshape(6, 2), np.ones(6)),
-        pytest.param(np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20) ** 2, marks=pytest.mark.nightly),
-        (np.linspace(-1, 1, 12)[:, None], np.where(np.arange(12) == 5, 50.0, 0.0)),
-        (np.random.default_rng(0).uniform(-1, 1, size=(20, 1000)), np.arange(20.0) / 10),
-    ],
-    ids=["one point", "one place", "constant y", "no noise", "an outlier", "1000 inputs"],
-)
+@pytest.mark.parametrize(("X", "y"), EXTREME.values(), ids=EXTREME)
 def test_extreme_data_give_finite_answers(X, y):
     gpm = pma.embedding_gp(X, y, n_components=1) if X.shape[1] > 100 else pma.ard_gp(X, y)
     with warnings.catch_warnings():
@@ -408,28 +373,19 @@ def test_extreme_data_give_finite_answers(X, y):
     assert all(np.isfinite(values).all() for values in predicted.data_vars.values())
 
 
-def far_from_the_priors():
-    """Outputs in thousands, where the priors expect ones."""
-    return pma.ard_gp(np.linspace(-1, 1, 7)[:, None], 1000.0 * np.array([2, 3, 1, 5, 4, 2, 1]))
-
-
 @pytest.mark.filterwarnings("ignore::pymc_active.DataWarning")
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.nightly) for k in range(1, 3))])
-def test_particles_that_have_not_followed_are_mixed_with_draws_around_modes(seed):
-    """By particles alone the evidence is tens of nats too low, as importance sampling around modes shows."""
-    gpm = far_from_the_priors()
+@pytest.mark.parametrize("seed", [0, *nightly(1, 2)])
+def test_particles_that_have_not_followed_are_doubtful_or_mixed_with_draws_around_modes(seed):
+    """Outputs in thousands: by particles alone the evidence is tens of nats too low, as importance sampling shows."""
+    gpm = pma.ard_gp(np.linspace(-1, 1, 7)[:, None], 1000.0 * np.array([2, 3, 1, 5, 4, 2, 1]))
     exact = modes.from_modes(pma.fit_laplace(gpm, random_seed=9), 256, np.random.default_rng(9), "", None)
     assert exact.diagnostics["confirmed"]
     fit = pma.fit(gpm, random_seed=seed, progressbar=False)
     assert fit.log_evidence == pytest.approx(exact.log_evidence, abs=0.3)
     assert not fit.diagnostics["warnings"]
-
-
-@pytest.mark.filterwarnings("ignore::pymc_active.DataWarning")
-def test_particles_that_have_not_followed_are_doubtful():
     with pytest.warns(pma.DoubtfulFitWarning, match=r"far from what the priors expect.* \(give bounds"):
-        fit = pma.fit_smc(far_from_the_priors(), random_seed=0, progressbar=False)
-    assert fit.diagnostics["lag"] > 1
+        alone = pma.fit_smc(gpm, random_seed=seed, progressbar=False)
+    assert alone.diagnostics["lag"] > 1
 
 
 def without_noise(n, seed, D=5):
@@ -440,18 +396,13 @@ def without_noise(n, seed, D=5):
 
 
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
-def test_a_mode_with_more_evidence_than_all_particles_is_missed():
-    fit = pma.fit_smc(without_noise(20, 0), n_particles=64, random_seed=1, progressbar=False)
+def test_a_mode_with_more_evidence_than_all_particles_is_missed_and_mixed_in(monkeypatch):
+    gpm, quick = without_noise(20, 0), {"n_particles": 64, "random_seed": 1, "progressbar": False}
+    fit = pma.fit_smc(gpm, **quick)
     for log_evidence, is_missed in ((-1e4, True), (1e4, False)):
         assert replace(fit, swarm=replace(fit.swarm, log_evidence=log_evidence)).has_missed_a_mode == is_missed
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
-def test_a_missed_mode_is_mixed_in(monkeypatch):
     monkeypatch.setattr(particle_fit.ParticleFit, "has_missed_a_mode", True)
-    fit = pma.fit(without_noise(20, 0), n_particles=64, random_seed=1, progressbar=False)
-    assert fit.diagnostics["method"] == "smc and importance"
+    assert pma.fit(gpm, **quick).diagnostics["method"] == "smc and importance"
 
 
 @pytest.mark.filterwarnings("ignore::pymc_active.DoubtfulFitWarning")
@@ -475,23 +426,6 @@ def test_a_model_without_free_parameters_needs_no_particles():
     gpm = pma.ard_gp(*data(5), priors={"log_lengthscale": 0.0, "log_outputscale": 0.0, "log_noise": -2.0})
     fit = pma.fit(gpm, progressbar=False)
     assert fit.log_evidence == pytest.approx(gpm.posterior().value(np.empty(0)))
-
-
-def test_annealing_needs_a_finite_likelihood_somewhere():
-    posterior = pma.ard_gp(np.zeros((3, 1)), np.arange(3.0)).posterior()
-    with pytest.raises(ValueError, match="not finite"):
-        anneal(posterior, np.full((32, 3), 1e4), np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(("keyword", "value"), [("n_particles", 3), ("n_particles", 1.5), ("method", "mcmc")])
-def test_bad_arguments_are_refused(keyword, value):
-    with pytest.raises(ValueError, match=f"{keyword} must be"):
-        pma.fit(one_parameter(), progressbar=False, **{keyword: value})
-
-
-def test_other_objects_are_refused():
-    with pytest.raises(TypeError, match=r"fit takes a pm\.Model or a GPModel"):
-        pma.fit(np.ones(3))
 
 
 @pytest.mark.nightly
@@ -522,6 +456,28 @@ class Wall:
         return Likelihoods(value, gradient, in_noise)
 
 
-def test_a_likelihood_that_is_finite_only_with_noise_is_an_error_and_no_nan():
-    with pytest.raises(NoFiniteStartError, match="only with more noise than the model has"):
-        anneal(Wall(), np.random.default_rng(1).normal(size=(64, 2)), np.random.default_rng(0))
+def test_what_cannot_be_annealed_is_an_error_and_no_nan():
+    X, y = data(8)
+    flat = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.math.exp(pm.Flat("log_ls"))))
+    posterior, rng = pma.ard_gp(np.zeros((3, 1)), np.arange(3.0)).posterior(), np.random.default_rng(0)
+    for call, error, words in (
+        (lambda: pma.fit_smc(flat, progressbar=False), ValueError, "log_ls"),
+        (lambda: anneal(posterior, np.full((32, 3), 1e4), rng), ValueError, "not finite"),
+        (lambda: anneal(Wall(), rng.normal(size=(64, 2)), rng), NoFiniteStartError, "only with more noise than the"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_periods_are_found_although_particles_may_miss_them():
+    x = np.linspace(0, 1, 30)[:, None]
+    noise = 0.1 * np.random.default_rng(0).normal(size=30)
+    gpm = pma.composite_gp(x, np.sin(2 * np.pi * x[:, 0] / 0.13) + noise, "SE * PER")
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    [which] = [i for i, label in enumerate(fit.labels) if "period" in label]
+    period = np.exp(fit.ensemble.thetas[:, which])
+    # Shorter periods explain points at even distances too, and have what weight is left.
+    assert np.mean(np.abs(period / 0.13 - 1) < 0.05) > 0.5
+    assert "importance" in fit.diagnostics["method"]

@@ -52,20 +52,11 @@ def conditioned(kernel, n=6, D=1, *, noise=NOISE, seed=1, lengthscale=None, draw
     gpm = model(kernel, X, np.sin(5 * X.sum(1)) + 0.3)
     posterior = gpm.posterior()
     theta = posterior.prior_scale()[0] + 0.3 * rng.normal(size=posterior.n_parameters)
+    # Of alpha by its prior far smaller: scales of every size, and no differences to check derivatives by.
+    values = {"log_noise": np.log(noise), "log_period": np.log(0.6), "log_alpha": np.log(2.0), "location": 0.2}
+    values |= {"log_width": np.log(0.2)} | ({} if lengthscale is None else {"log_lengthscale": np.log(lengthscale)})
     for i, label in enumerate(gpm.labels):
-        if label == "log_noise":
-            theta[i] = np.log(noise)
-        elif label.startswith("log_period"):
-            theta[i] = np.log(0.6)
-        elif label.startswith("log_alpha"):
-            # By its prior far smaller: scales of every size, and no differences to check derivatives by.
-            theta[i] = np.log(2.0)
-        elif label.startswith("log_width"):
-            theta[i] = np.log(0.2)
-        elif label.startswith("location"):
-            theta[i] = 0.2
-        elif label.startswith("log_lengthscale") and lengthscale is not None:
-            theta[i] = np.log(lengthscale)
+        theta[i] = next((value for name, value in values.items() if label.startswith(name)), theta[i])
     if not draw:
         return ConditionedGP(posterior, theta)
     K = exact_kernel(ConditionedGP(posterior, theta), X, X) + noise**2 * np.eye(n)
@@ -104,15 +95,11 @@ def assert_moments(gp, n_features, batches=100, size=50, D=1, low=-0.2, high=1.2
     box = np.full(D, low), np.full(D, high)
     draws = Paths(gp, batches * size, n_features, 1, *box).value(T).reshape(batches, size, -1)
     z = (draws - mean) / root
-    means = z.mean(1)
-    products = np.einsum("bsi,bsj->bij", z, z) / size
+    means, products = z.mean(1), np.einsum("bsi,bsj->bij", z, z) / size
     for estimates, expected in ((means, 0.0), (products, covariance / np.multiply.outer(root, root))):
         error = np.abs(estimates.mean(0) - expected)
         # Of about 14 numbers one exceeds this in a thousand runs.
         assert (error < 4 * estimates.std(0, ddof=1) / np.sqrt(batches)).all()
-
-
-# Moments.
 
 
 OF_ONE_PART = ("ExpQuad", "Matern52", "Matern32", "RQ", "PER", "PER0", "LIN")
@@ -132,8 +119,9 @@ def test_moments_are_those_of_the_posterior(kernel, D):
     assert_moments(conditioned(kernel, D=D), 200, D=D)
 
 
-def test_moments_with_more_data_than_features():
+def test_moments_with_more_data_than_features_and_on_a_basis():
     assert_moments(conditioned("Matern52", n=60, lengthscale=0.2), 20)
+    assert_moments(unknown(conditioned("SE * LIN", D=1)), 200, batches=25, size=200)
 
 
 @pytest.mark.parametrize(
@@ -158,20 +146,14 @@ def test_one_set_of_features_shows_the_variance_that_many_data_leave():
     """Waves that are fast enough for it have a thousandth of the prior variance, less than one of 500 frequencies."""
     gp = conditioned("Matern52", n=200, D=2, noise=0.03, lengthscale=0.3)
     T = np.random.default_rng(2).uniform(size=(100, 2))
-    exact = np.diag(exact_moments(gp, T)[1])
-    solved = gp.factor.solve(exact_kernel(gp, gp.X, T))
-    found = gp.posterior.kernel.terms(gp.theta, 2)
-    errors = []
+    exact, solved = np.diag(exact_moments(gp, T)[1]), gp.factor.solve(exact_kernel(gp, gp.X, T))
+    found, errors = gp.posterior.kernel.terms(gp.theta, 2), []
     for seed in range(10):
         [waves] = spread(found, 1000, np.random.default_rng(seed), np.zeros(2), np.ones(2))
         missed = np.exp(1j * T @ waves.frequencies.T) - solved.T @ np.exp(1j * gp.X @ waves.frequencies.T)
         variance = np.square(np.abs(missed)) @ np.square(waves.amplitudes) + gp.noise_variance(gp.X) @ solved**2
         errors.append(variance / exact - 1)
     assert np.sqrt(np.mean(np.square(errors))) < 0.25
-
-
-def test_moments_on_a_basis():
-    assert_moments(unknown(conditioned("SE * LIN", D=1)), 200, batches=25, size=200)
 
 
 def test_moments_of_a_model_somebody_wrote_with_correlated_noise():
@@ -181,8 +163,7 @@ def test_moments_of_a_model_somebody_wrote_with_correlated_noise():
         gp = pm.gp.Marginal(cov_func=scale**2 * pm.gp.cov.Cosine(1, ls=2.0) * pm.gp.cov.Matern52(1, ls=0.6))
         noise = 0.1 * pm.gp.cov.Matern12(1, ls=0.3) + pm.gp.cov.WhiteNoise(0.1)
         gp.marginal_likelihood("y", X=X, y=np.sin(5 * X[:, 0]), sigma=noise)
-    gpm = pma.from_marginal(gp, "y", model=written)
-    T = np.array([[0.1], [0.5], [0.9]])
+    gpm, T = pma.from_marginal(gp, "y", model=written), np.array([[0.1], [0.5], [0.9]])
     paths = draw_paths({"scale_log__": 0.2}, model=gpm, n_paths=4000, bounds=[(0, 1)], random_seed=1)
     conditional = paths.parts[0].gp
     mean, variance = conditional.moments(T)
@@ -234,8 +215,7 @@ def test_the_prior_variance_of_a_stationary_kernel_is_exact_with_one_frequency()
 
 @pytest.mark.parametrize("kernel", ["Matern52", "PER * RQ + LIN", *nightly("ExpQuad", "RQ", "PER", "SE * LIN")])
 def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
-    gp = conditioned(kernel, D=2)
-    X = np.random.default_rng(3).uniform(size=(12, 2))
+    gp, X = conditioned(kernel, D=2), np.random.default_rng(3).uniform(size=(12, 2))
     K = exact_kernel(gp, X, X)
 
     found = gp.posterior.kernel.terms(gp.theta, 2)
@@ -243,8 +223,7 @@ def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
     def error(n_features):
         squares = []
         for seed in range(6):
-            rng = np.random.default_rng(seed)
-            approximation = np.zeros_like(K)
+            rng, approximation = np.random.default_rng(seed), np.zeros_like(K)
             for part in spread(found, n_features, rng, np.zeros(2), np.ones(2)):
                 # The functions of each cosine and of each sine alone.
                 alone = np.diag(part.amplitudes)
@@ -260,8 +239,7 @@ def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
 
 
 def test_a_few_paths_share_features_and_others_have_their_own():
-    gp = conditioned("Matern52", lengthscale=0.05)
-    grid = np.linspace(0, 1, 200)[:, None]
+    gp, grid = conditioned("Matern52", lengthscale=0.05), np.linspace(0, 1, 200)[:, None]
     few, many = (Paths(gp, n_paths, 10, 1).value(grid) - gp.prior_mean(grid)[0] for n_paths in (25, 50))
     # Ten features of each group, and the kernel at six data.
     assert [np.linalg.matrix_rank(few), np.linalg.matrix_rank(many)] == [16, 26]
@@ -274,46 +252,29 @@ def test_paths_pass_through_data_of_little_noise(relative_variance):
     assert np.abs(missed).max() < 6 * np.sqrt(relative_variance)
 
 
-def test_a_basis_that_misses_much_says_so_once():
+def test_a_basis_says_once_how_much_it_misses():
     gp = unknown(conditioned("ExpQuad", D=2, lengthscale=0.02))
     with pytest.warns(UserWarning, match=r"miss \d+% of the prior variance.*Raise n_features") as caught:
         paths = Paths(gp, 3, 100, 1, np.zeros(2), np.ones(2))
     assert len(caught) == 1
     assert 0.5 < paths.diagnostics["missed_variance"] < 1
-
-
-def test_a_basis_of_a_smooth_kernel_is_small_and_misses_nothing():
-    gp = conditioned("ExpQuad", D=1, lengthscale=0.4)
-    _, diagnostics = draw_on_basis(gp, 1, 1000, np.random.default_rng(1), np.zeros(1), np.ones(1))
+    # That of a smooth kernel is small.
+    smooth = conditioned("ExpQuad", D=1, lengthscale=0.4)
+    _, diagnostics = draw_on_basis(smooth, 1, 1000, np.random.default_rng(1), np.zeros(1), np.ones(1))
     assert diagnostics["n_features"] < 25
     assert diagnostics["missed_variance"] < 1e-8
 
 
-# Derivatives.
+SUMS_AND_PRODUCTS = ("LIN * LIN * SE", "PER * RQ + LIN", "(PER0 + C) * LIN[0]", "STEP[1] * LIN[0] * (SE + C)")
+OF_TWO = ("Matern52", "RQ", "PER", "LIN", *SUMS_AND_PRODUCTS, "(LIN + PER) * SE[0] * RQ")
 
 
-@pytest.mark.parametrize(
-    ("kernel", "D"),
-    [
-        ("ExpQuad", 3),
-        ("Matern52", 2),
-        ("RQ", 2),
-        ("PER", 2),
-        ("LIN", 2),
-        ("LIN * LIN * SE", 2),
-        ("PER * RQ + LIN", 2),
-        ("(PER0 + C) * LIN[0]", 2),
-        ("STEP[1] * LIN[0] * (SE + C)", 2),
-        ("(LIN + PER) * SE[0] * RQ", 2),
-        ("embedding", 3),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "D"), [("ExpQuad", 3), ("embedding", 3), *product(OF_TWO, (2,))])
 @pytest.mark.parametrize("known", [True, False])
 # A basis of any quality has derivatives.
 @pytest.mark.filterwarnings("ignore:the 200 basis functions")
 def test_gradient_and_hessian_are_derivatives(kernel, D, known):
-    gp = conditioned(kernel, D=D, n=5, lengthscale=0.5)
-    rng = np.random.default_rng(4)
+    gp, rng = conditioned(kernel, D=D, n=5, lengthscale=0.5), np.random.default_rng(4)
     paths = Paths(gp if known else unknown(gp), 60, 400, 1, np.zeros(D), np.ones(D))
     # Of groups with different features.
     X, which = rng.uniform(size=(4, D)), np.array([59, 0, 1, 59])
@@ -326,9 +287,6 @@ def test_gradient_and_hessian_are_derivatives(kernel, D, known):
         assert_allclose(gradient[i], slope, rtol=1e-5, atol=1e-5 * scale)
         curvature = central_difference(lambda x, at=at: paths.derivatives(x[None], at)[1][0], X[i], 2e-4)
         assert_allclose(hessian[i], curvature, rtol=1e-5, atol=1e-5 * max(scale, np.abs(hessian[i]).max()))
-
-
-# Maximisers in a box.
 
 
 @pytest.mark.parametrize(("kernel", "D"), [("ExpQuad", 1), ("ExpQuad", 2), ("Matern52", 2), ("PER * RQ + LIN", 2)])
@@ -362,41 +320,31 @@ def test_many_other_starts_seldom_find_better_maxima(D, lengthscale, n):
     Z, which = rng.uniform(size=(60 * 20, D)), np.repeat(np.arange(20), 60)
     for _ in range(25):
         value, gradient, hessian = paths.derivatives(Z, which)
-        step = newton_step(Z, gradient, hessian, np.full(len(Z), 0.1))
-        there = np.clip(Z + step, 0.0, 1.0)
+        there = np.clip(Z + newton_step(Z, gradient, hessian, np.full(len(Z), 0.1)), 0.0, 1.0)
         up = paths.derivatives(there, which)[0] > value
         Z = np.where(up[:, None], there, Z)
     best = value.reshape(20, 60).max(1)
     assert (best > maxima.values + 1e-6).mean() <= 0.05
 
 
-@pytest.mark.parametrize("kernel", ["Matern12", "Matern32"])
-def test_rough_paths_are_climbed_safely(kernel):
-    gp = conditioned(kernel, n=20, D=2, noise=1e-3, lengthscale=0.3, draw=True)
-    paths = Paths(gp, 20, 500, 1)
-    maxima = maximize_paths(paths, np.zeros(2), np.ones(2), np.random.default_rng(1))
-    assert np.isfinite(maxima.X).all()
+@pytest.mark.parametrize(("kernel", "D"), [("Matern12", 2), ("Matern32", 2), ("embedding", 12)])
+def test_rough_paths_are_climbed_safely_and_corners_of_many_inputs_are_seen(kernel, D):
+    """Corners go to the boundary of the embedded box, where many maxima lie; a few of all 2¹² are on the screen."""
+    is_rough = kernel != "embedding"
+    gp = conditioned(kernel, n=20, D=D, **({"noise": 1e-3, "lengthscale": 0.3, "draw": True} if is_rough else {}))
+    paths = Paths(gp, 20, 500 if is_rough else 200, 1)
+    maxima = maximize_paths(paths, np.zeros(D), np.ones(D), np.random.default_rng(1))
     assert np.isfinite(maxima.slopes).all()
     assert ((maxima.X >= 0) & (maxima.X <= 1)).all()
-    # The data are on the screen.
-    assert (maxima.values >= paths.value(gp.X).max(1)).all()
-
-
-def test_maxima_of_an_embedding_of_many_inputs_are_found_in_its_corners():
-    """Corners of the box go to the boundary of its image, where many maxima lie; a few of all 2¹² are on the screen."""
-    gp = conditioned("embedding", n=20, D=12)
-    paths = Paths(gp, 20, 200, 1)
-    maxima = maximize_paths(paths, np.zeros(12), np.ones(12), np.random.default_rng(1))
-    corners = np.random.default_rng(2).integers(2, size=(4096, 12)).astype(float)
-    assert (maxima.values >= paths.value(corners).max(1) - 1e-12).all()
+    seen = gp.X if is_rough else np.random.default_rng(2).integers(2, size=(4096, D)).astype(float)
+    assert (maxima.values >= paths.value(seen).max(1) - (0 if is_rough else 1e-12)).all()
 
 
 def test_a_maximum_in_a_corner_is_exactly_there():
     """A steep plane: the linear kernel leaves nothing else."""
     X = np.random.default_rng(1).uniform(size=(30, 2))
     gpm = pma.composite_gp(X, 5 * X[:, 0] - 3 * X[:, 1], "LIN", mean="zero")
-    labels = {"log_noise": -4.0}
-    theta = np.array([labels.get(label, 0.0) for label in gpm.labels])
+    theta = np.array([-4.0 if label == "log_noise" else 0.0 for label in gpm.labels])
     low, high = np.array([0.1, 0.3]), np.array([0.7, 0.9])
     maxima = maximize_paths(Paths(ConditionedGP(gpm.posterior(), theta), 5, 10, 1), low, high, np.random.default_rng(1))
     assert_array_equal(maxima.X, np.tile([0.7, 0.3], (5, 1)))
@@ -417,9 +365,6 @@ def test_places_of_maxima_have_their_exact_distribution():
     assert chi2_contingency(np.stack([exact[used], ours[used]])).pvalue > 1e-3
 
 
-# In the user's units.
-
-
 @pytest.fixture(scope="module")
 def yield_model():
     rng = np.random.default_rng(1)
@@ -437,19 +382,17 @@ def test_drawn_paths_are_in_the_units_of_the_data(yield_model):
     X, y, gpm, point = yield_model
     paths = draw_paths(point, model=gpm, n_paths=5, random_seed=1)
     values = paths(X)
-    assert values.dims == ("path", "point")
-    assert values.shape == (5, 12)
+    assert dict(values.sizes) == {"path": 5, "point": 12}
     # As far from the data as noise is, at the most.
     assert_allclose(values, np.tile(y, (5, 1)), atol=5 * np.exp(-5) * y.std())
     gradient, hessian = paths.gradient(X.iloc[:3]), paths.hessian(X.iloc[:3])
     assert gradient.dims == ("path", "point", "input")
     assert list(gradient["input"]) == ["temperature", "pressure"]
-    x, steps = X.to_numpy()[:3], np.diag([70e-4, 2e-4])
-    for i, step in enumerate(steps):
-        slope = (paths(x + step) - paths(x - step)) / (2 * step[i])
-        assert_allclose(gradient[..., i], slope, rtol=1e-5, atol=1e-5 * np.abs(slope).max())
-        slope = (paths.gradient(x + step) - paths.gradient(x - step)) / (2 * step[i])
-        assert_allclose(hessian[..., i], slope, rtol=1e-5, atol=1e-5 * np.abs(slope).max())
+    x = X.to_numpy()[:3]
+    for i, step in enumerate(np.diag([70e-4, 2e-4])):
+        for function, found in ((paths, gradient), (paths.gradient, hessian)):
+            slope = (function(x + step) - function(x - step)) / (2 * step[i])
+            assert_allclose(found[..., i], slope, rtol=1e-5, atol=1e-5 * np.abs(slope).max())
 
 
 def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
@@ -461,11 +404,11 @@ def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
     on_bound = (places == [20, 1]) | (places == [90, 3])
     assert on_bound[~best["free"].to_numpy()].all()
     assert (np.abs(best["slope"].to_numpy() * [70, 2])[best["free"].to_numpy()] < 1e-5).all()
-    pool = pd.DataFrame(
-        np.random.default_rng(2).uniform([20, 1], [90, 3], (30, 2)), index=[f"trial {i}" for i in range(30)]
-    )
+    rows = np.random.default_rng(2).uniform([20, 1], [90, 3], (30, 2))
+    pool = pd.DataFrame(rows, index=[f"trial {i}" for i in range(30)])
     among = paths.maximize(pool)
     xr.testing.assert_identical(among, paths.maximize(pool=pool))
+    assert_array_equal(paths.maximize(pool=rows.tolist())["f"], among["f"])
     by_name, repeated = (paths.maximize(bounds=BOUNDS, random_seed=1) for _ in range(2))
     xr.testing.assert_identical(by_name, repeated)
     assert_allclose(by_name["f"], best["f"], rtol=1e-6)
@@ -477,16 +420,8 @@ def test_drawn_paths_are_maximised_in_a_box_and_in_a_pool(yield_model):
 def test_draws_of_the_hyperparameters_share_the_paths(yield_model):
     X, y, _, _ = yield_model
     fit = pma.fit_laplace(pma.ard_gp(X, y, x_scale="unit", y_scale="standardize"), random_seed=1, progressbar=False)
-    paths = draw_paths(fit, n_paths=7, draws=3, random_seed=1)
+    paths, again = (draw_paths(fit, n_paths=7, draws=3, random_seed=1) for _ in range(2))
     assert [part.n_paths for part in paths.parts] == [2, 3, 2]
     assert "3 draw(s) of the hyperparameters" in repr(paths)
-    again = draw_paths(fit, n_paths=7, draws=3, random_seed=1)
     assert_array_equal(paths(X), again(X))
     assert paths.maximize(BOUNDS)["x"].shape == (7, 2)
-
-
-def test_rows_of_a_list_are_a_pool_by_name(yield_model):
-    _, _, gpm, point = yield_model
-    paths = draw_paths(point, model=gpm, n_paths=4, random_seed=1)
-    rows = [[30, 2], [50, 2], [70, 2]]
-    assert_array_equal(paths.maximize(pool=rows)["f"], paths.maximize(np.array(rows))["f"])

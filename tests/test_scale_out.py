@@ -2,7 +2,6 @@
 
 import os
 import signal
-import tracemalloc
 import warnings
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -66,6 +65,11 @@ def assert_same_fit(one, other):
     assert one.diagnostics == other.diagnostics
 
 
+def assert_same_fits(executor, fits):
+    for label, one in fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor).items():
+        assert_same_fit(one, fits[label])
+
+
 @pytest.fixture(scope="module")
 def client():
     with (
@@ -117,25 +121,12 @@ def assert_same_course(one, other):
     assert one.fit.probability.equals(other.fit.probability)
 
 
-# Executors.
-
-
-def test_a_search_elsewhere_changes_no_bit(executor, ard_fit):
+def test_what_is_searched_and_asked_elsewhere_changes_no_bit(executor, ard_fit, several_fits, learned):
     assert_same_fit(fit(ard(), executor=executor), ard_fit)
-
-
-def test_several_fits_elsewhere_change_no_bit(executor, several_fits):
-    for label, one in fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor).items():
-        assert_same_fit(one, several_fits[label])
-
-
-def test_a_learner_of_several_models_asks_the_same_bit_for_bit(executor, learned):
+    assert_same_fits(executor, several_fits)
     active = several(executor=executor)
     active.run(truth, 2, progressbar=False)
     assert_same_course(active, learned)
-
-
-def test_a_kernel_search_elsewhere_finds_the_same(executor):
     settings = {"bases": ("LIN", "SE"), "depth": 1, "random_seed": 1, "progressbar": False}
     here = pma.search.compositional_kernel_search(X, Y, **settings)
     there = pma.search.compositional_kernel_search(X, Y, **settings, executor=executor)
@@ -146,16 +137,6 @@ def test_a_kernel_search_elsewhere_finds_the_same(executor):
 def test_models_of_compiled_functions_are_fitted_here(kind, user_fit):
     with kind(2) as executor:
         assert_same_fit(fit(user_fit.gpm, n_restarts=2, executor=executor), user_fit)
-
-
-def test_what_a_worker_raises_is_raised_here(executor):
-    with pytest.raises(ValueError, match="loud: the log posterior is not finite at any start"):
-        fit_laplace_models(
-            {"loud": pma.ard_gp(X, Y, priors={"log_outputscale": 400.0})}, n_restarts=2, executor=executor
-        )
-
-
-# Workers that die.
 
 
 class Killing(Executor):
@@ -184,23 +165,16 @@ def killed_process(at):
 BROKEN = "the Killing is broken: a worker was killed .* done in this process, slower and with the same result"
 
 
-def test_a_search_of_a_killed_process_is_made_here(ard_fit):
+def test_fits_of_a_killed_process_are_made_here(ard_fit, several_fits):
     with killed_process(at=1) as executor:
         with pytest.warns(UserWarning, match=BROKEN) as record:
             assert_same_fit(fit(ard(), executor=executor), ard_fit)
-        assert len(record) == 1
-        # The caller's line, which knows the executor.
-        assert record[0].filename == __file__
+        # Once, with the caller's line, which knows the executor.
+        assert [warning.filename for warning in record] == [__file__]
         # Broken for good, of which nothing more is said.
         assert_same_fit(fit(ard(), executor=executor), ard_fit)
-
-
-def test_fits_of_a_killed_process_are_made_here(several_fits):
-    with killed_process(at=3) as executor:
-        with pytest.warns(UserWarning, match=BROKEN):
-            fits = fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor)
-    for label, one in fits.items():
-        assert_same_fit(one, several_fits[label])
+    with killed_process(at=3) as executor, pytest.warns(UserWarning, match=BROKEN):
+        assert_same_fits(executor, several_fits)
 
 
 def test_a_learner_goes_on_when_a_process_is_killed(learned):
@@ -218,37 +192,29 @@ def test_a_learner_goes_on_when_a_process_is_killed(learned):
 
 def test_a_killed_worker_of_a_cluster_is_replaced_unnoticed(client, several_fits):
     pids = set(client.run(os.getpid).values())
-    executor = Killing(client.get_executor(), min(pids), at=3)
-    for label, one in fit_laplace_models(kernels(), n_restarts=4, random_seed=3, executor=executor).items():
-        assert_same_fit(one, several_fits[label])
+    assert_same_fits(Killing(client.get_executor(), min(pids), at=3), several_fits)
     # Until the scheduler has noticed; a worker that is just dying does not answer.
     while len(alive := set(client.run(os.getpid, on_error="ignore").values()) - {min(pids)}) < 2:
         client.wait_for_workers(2)
     assert max(pids) in alive
 
 
-# Lazy pools.
-
-
-@pytest.mark.parametrize("criterion", [bald, uncertainty])
-def test_every_block_of_a_lazy_pool_has_the_bits_of_its_rows_alone(criterion, ard_fit, client):
-    """In threads and in a cluster alike; all rows at once may round otherwise."""
-    lazy = criterion(ard_fit, da.from_array(POOL, chunks=(70, 1)))
+@pytest.mark.parametrize("criterion", [bald, uncertainty, pma.active.bams])
+def test_every_block_of_a_lazy_pool_has_the_bits_of_its_rows_alone(criterion, ard_fit, several_fits, client):
+    """In threads and in a cluster alike; all rows at once may round otherwise. A bad block is named."""
+    source, bad = several_fits if criterion is pma.active.bams else ard_fit, POOL.copy()
+    lazy, whole = criterion(source, da.from_array(POOL, chunks=(70, 1))), criterion(source, POOL)
     assert lazy.chunks is not None
-    assert lazy.attrs == criterion(ard_fit, POOL).attrs
-    alone = np.concatenate([criterion(ard_fit, POOL[i : i + 70]) for i in range(0, len(POOL), 70)])
-    assert_array_equal(lazy.compute(scheduler="threads"), alone)
-    assert_array_equal(lazy.compute(scheduler="synchronous"), alone)
+    assert lazy.attrs == whole.attrs
+    alone = np.concatenate([criterion(source, POOL[i : i + 70]) for i in range(0, len(POOL), 70)])
+    for scheduler in ("threads", "synchronous"):
+        assert_array_equal(lazy.compute(scheduler=scheduler), alone)
     with client.as_current():
         assert_array_equal(lazy.compute(), alone)
-    assert_allclose(alone, criterion(ard_fit, POOL), rtol=1e-10)
-
-
-def test_several_models_score_a_lazy_pool(several_fits, client):
-    lazy = pma.active.bams(several_fits, da.from_array(POOL, chunks=(100, 2)))
-    alone = np.concatenate([pma.active.bams(several_fits, POOL[i : i + 100]) for i in (0, 100, 200)])
-    with client.as_current():
-        assert_array_equal(lazy.compute(), alone)
+    assert_allclose(alone, whole, rtol=1e-10)
+    bad[75, 1] = np.nan
+    with pytest.raises(ValueError, match=r"block 1 of X_pool must be finite: 1 value.* the first at row 5, column 1"):
+        criterion(source, da.from_array(bad, chunks=(70, 2))).compute(scheduler="synchronous")
 
 
 def test_a_model_of_compiled_functions_scores_blocks_in_threads_and_elsewhere(client, user_fit):
@@ -287,22 +253,6 @@ def test_scores_by_draws_do_not_depend_on_the_blocks(ard_fit):
     assert_allclose(chosen.score, whole.max(), rtol=1e-9)
 
 
-def test_memory_is_bounded_by_the_block(ard_fit):
-    """The kernel values of a million candidates, 160 MB, are never held; the peak is that of blocks of a hundredth."""
-    n, block = 1_000_000, 10_000
-    pool = da.random.default_rng(3).uniform(-1, 1, (n, 2), chunks=(block, 2))
-    lazy = uncertainty(ard_fit, pool, method="map")
-    tracemalloc.start()
-    try:
-        best = float(lazy.max().compute(scheduler="synchronous"))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert 0 < best < 2
-    # Some copies of a block's kernel values, the scores, and dask's graph.
-    assert peak < 8 * n * len(Y) / 5
-
-
 def test_what_a_process_is_sent_does_not_grow_with_the_blocks(ard_fit):
     def size(n_blocks):
         graph = bald(ard_fit, da.zeros((n_blocks * 10, 2), chunks=(10, 2))).data.__dask_graph__()
@@ -314,13 +264,6 @@ def test_what_a_process_is_sent_does_not_grow_with_the_blocks(ard_fit):
     assert max(many) < 1.1 * max(few)
     # The fit is in one of them. The others are Dask's own, which grow by what it has imported.
     assert sorted(many)[-2] < max(many) / 2
-
-
-def test_a_bad_block_is_named(ard_fit):
-    bad = POOL.copy()
-    bad[75, 1] = np.nan
-    with pytest.raises(ValueError, match=r"block 1 of X_pool must be finite: 1 value.* the first at row 5, column 1"):
-        bald(ard_fit, da.from_array(bad, chunks=(70, 2))).compute(scheduler="synchronous")
 
 
 def test_threads_ignore_warnings_each_by_itself():
