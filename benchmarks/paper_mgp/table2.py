@@ -282,6 +282,8 @@ def learn(row: Row, data: Data, method: str, seed: int) -> dict:
             curve[n] = evaluate(fit, row, data)
     if inference != "laplace":
         return {"curve": curve, "final": curve[max(curve)]}
+    # The learner works on a copy.
+    gpm = learner.gpm
     last = pma.fit_laplace(gpm, start=fit, random_seed=seed, progressbar=False)
     result: dict = {"curve": curve, "final": evaluate(last, row, data)}
     result["search"] = {"n_modes": len(last.modes), "gain_of_last_search": last.log_posterior - fit.log_posterior}
