@@ -48,7 +48,7 @@ BUDGETS = {
     "spaces": 840,
     "kernels": 2360,
     "likelihoods": 980,
-    "posterior": 4140,
+    "posterior": 4160,
     "models": 3460,
     "information": 260,
     "inference": 900,

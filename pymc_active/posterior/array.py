@@ -168,7 +168,10 @@ class ArrayPosterior(MeasuredPosterior):
         """Lower triangles of K (S, q) for rows (theta, constants) of ``full``, and their pullback to these rows."""
 
     def moments(self, state, X_new, *, gradient=False):
-        moments = self._moments(state, self.x_map(X_new), gradient)
+        return self._in_units(self._moments(state, self.x_map(X_new), gradient))
+
+    def _in_units(self, moments: Moments) -> Moments:
+        """Predictions in the user's units."""
         if self.y_map.is_identity:
             return moments
         s = float(self.y_map.scale)
@@ -182,14 +185,24 @@ class ArrayPosterior(MeasuredPosterior):
     def _moments(self, state: State, X_new: np.ndarray, gradient: bool) -> Moments:
         """Predictions in the units of the priors."""
 
-    def input_gradients(self, state, X_new):
-        mean, variance = self._input_gradients(state, self.x_map(X_new))
-        s = float(self.y_map.scale)
-        return InputGradients(s * self.x_map.pullback(X_new, mean), s * s * self.x_map.pullback(X_new, variance))
+    def moments_and_slopes(self, state, X_new):
+        plain, mean, variance = self._with_slopes(state, self.x_map(X_new))
+        s, pullback = float(self.y_map.scale), self.x_map.pullback
+        slopes = InputGradients(s * pullback(X_new, mean), s * s * pullback(X_new, variance))
+        return self._in_units(plain), slopes
 
     @abstractmethod
-    def _input_gradients(self, state: State, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As :class:`InputGradients`, in the units of the priors."""
+    def _with_slopes(self, state: State, X_new: np.ndarray) -> tuple[Moments, np.ndarray, np.ndarray]:
+        """Predictions and derivatives of their mean and variance in the inputs, in the units of the priors."""
+
+    def _plain(
+        self, full: np.ndarray, factor: Factor, X_new: np.ndarray, k_new: np.ndarray, prior: np.ndarray,
+        half: np.ndarray,
+    ) -> Moments:  # fmt: skip
+        """Predictions by covariances with new points (n, m), their prior variances (m,) and half a solution (n, m)."""
+        mean = factor.alpha @ k_new + self.mean_basis(X_new) @ full[self.mean_indices]
+        noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
+        return Moments(mean, prior - np.square(half).sum(0), prior, noise)
 
     def _mean_slope(self, theta: np.ndarray) -> np.ndarray | float:
         """Derivative of the mean function in the inputs: its parameters are a constant, then one slope per input."""
@@ -297,14 +310,10 @@ class KernelPosterior(ArrayPosterior):
         full, factor = self._extend(state.theta), state.factor
         at = self.kernel.at(full, self.X, X_new)
         prior_variance, diagonal_tangents = self.kernel.diagonal(full, X_new)
-        basis = self.mean_basis(X_new)
-        mean = factor.alpha @ at.K + basis @ full[self.mean_indices]
-        noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
         if not gradient:
-            variance = prior_variance - np.square(factor.half_solve(at.K)).sum(0)
-            return Moments(mean, variance, prior_variance, noise)
+            return self._plain(full, factor, X_new, at.K, prior_variance, factor.half_solve(at.K))
         half, B = factor.solve_many(at.K)
-        variance = prior_variance - np.einsum("ij,ij->j", half, half)
+        plain = self._plain(full, factor, X_new, at.K, prior_variance, half)
         dm, dV = np.zeros((2, len(full), len(X_new)))
         for i, t in at.tangents():
             dm[i] += factor.alpha @ t
@@ -317,16 +326,17 @@ class KernelPosterior(ArrayPosterior):
         in_noise = 2 * np.exp(2 * full[self.log_noise])
         dm[self.log_noise] -= in_noise * ((factor.alpha / self.counts) @ B)
         dV[self.log_noise] += in_noise * _squares(B, 1 / self.counts)
-        dm[self.mean_indices] += basis.T - self._basis.T @ B
+        dm[self.mean_indices] += self.mean_basis(X_new).T - self._basis.T @ B
         P = self.n_parameters
-        return Moments(mean, variance, prior_variance, noise, dm[:P].T, dV[:P].T)
+        return plain._replace(mean_gradient=dm[:P].T, variance_gradient=dV[:P].T)
 
-    def _input_gradients(self, state, X_new):
+    def _with_slopes(self, state, X_new):
         full, factor = self._extend(state.theta), state.factor
         at = self.kernel.at(full, self.X, X_new)
-        B = factor.solve(at.K)
+        B, prior = factor.solve(at.K), self.kernel.diagonal(full, X_new)[0]
+        plain = self._plain(full, factor, X_new, at.K, prior, factor.half_solve(at.K))
         mean = at.input_pullback(np.broadcast_to(factor.alpha[:, None], B.shape)) + self._mean_slope(full)
-        return mean, self._diagonal_pullback(full, X_new) - 2 * at.input_pullback(B)
+        return plain, mean, self._diagonal_pullback(full, X_new) - 2 * at.input_pullback(B)
 
     def _diagonal_pullback(self, theta, X):
         """Gradient of k(x, x) for each row, (m, D): twice that in one argument."""
@@ -520,16 +530,13 @@ class EmbeddingPosterior(ArrayPosterior):
         U_new = X_new @ full[self.R].reshape(self.shape).T
         k_new, *derivatives = self.profile(squared_distance(U, U_new), int(gradient))
         k_new *= variance
-        basis = self.mean_basis(X_new)
         prior_variance = np.full(len(X_new), variance)
-        noise = np.full(len(X_new), np.exp(2 * full[self.log_noise]))
-        mean = factor.alpha @ k_new + basis @ full[self.mean_indices]
         if not gradient:
-            return Moments(mean, variance - np.square(factor.half_solve(k_new)).sum(0), prior_variance, noise)
+            return self._plain(full, factor, X_new, k_new, prior_variance, factor.half_solve(k_new))
 
         alpha, P = factor.alpha, self.n_parameters
         half, B = factor.solve_many(k_new)
-        predictive = variance - np.einsum("ij,ij->j", half, half)
+        plain = self._plain(full, factor, X_new, k_new, prior_variance, half)
         dm, dV = np.zeros((2, len(X_new), len(full)))
         [q] = derivatives
         q *= 2 * variance
@@ -549,15 +556,15 @@ class EmbeddingPosterior(ArrayPosterior):
         noise_variance = np.exp(2 * full[s2])
         dm[:, o] = 2 * (alpha @ k_new - (K @ alpha) @ B)
         # BᵀKB = k_newᵀB - (diagonal of G - K) BᵀB.
-        dV[:, o] = 2 * predictive - 2 * _squares(B, diagonal_noise)
+        dV[:, o] = 2 * plain.variance - 2 * _squares(B, diagonal_noise)
         dm[:, s2] = -2 * noise_variance * ((alpha / self.counts) @ B)
         dV[:, s2] = 2 * noise_variance * _squares(B, 1 / self.counts)
-        dm[:, self.mean_indices] = basis - B.T @ self._basis
+        dm[:, self.mean_indices] = self.mean_basis(X_new) - B.T @ self._basis
         self._pull(dm, full)
         self._pull(dV, full)
-        return Moments(mean, predictive, prior_variance, noise, dm[:, :P], dV[:, :P])
+        return plain._replace(mean_gradient=dm[:, :P], variance_gradient=dV[:, :P])
 
-    def _input_gradients(self, state, X_new):
+    def _with_slopes(self, state, X_new):
         full, factor = self._divided(state.theta), state.factor
         U, variance = state.extra[0], state.extra[2]
         R = full[self.R].reshape(self.shape)
@@ -571,4 +578,6 @@ class EmbeddingPosterior(ArrayPosterior):
             """Gradient of <W, k_new> in u*, (m, d)."""
             return -np.column_stack([np.einsum("ij,ij->j", np.broadcast_to(W, E_k.shape), E_k) for E_k in E])
 
-        return pull(factor.alpha[:, None]) @ R + self._mean_slope(full), -2 * pull(factor.solve(k_new)) @ R
+        B, prior = factor.solve(k_new), np.full(len(X_new), variance)
+        plain = self._plain(full, factor, X_new, k_new, prior, factor.half_solve(k_new))
+        return plain, pull(factor.alpha[:, None]) @ R + self._mean_slope(full), -2 * pull(B) @ R

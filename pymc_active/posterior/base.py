@@ -201,8 +201,8 @@ class Posterior(ABC):
     def moments(self, state: State, X_new: np.ndarray, *, gradient: bool = False) -> Moments:
         """Predict at the rows of ``X_new``; gradients are (m, P)."""
 
-    def input_gradients(self, state: State, X_new: np.ndarray) -> InputGradients | None:
-        """Derivatives of :meth:`moments` in the rows of ``X_new``; None if not known."""
+    def moments_and_slopes(self, state: State, X_new: np.ndarray) -> tuple[Moments, InputGradients] | None:
+        """:meth:`moments` and their derivatives in the rows of ``X_new``; None if these are not known."""
         return None
 
     @abstractmethod

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_active.likelihoods.base import Likelihood, Phi
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior, KernelPosterior
-from pymc_active.posterior.base import Likelihoods, Posterior, difference_hessian
+from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, difference_hessian
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
 from pymc_active.posterior.sites import EXACT, FINE, ROUGH, Propagated, Sites, propagate
 
@@ -260,9 +260,7 @@ class LatentPosterior(Posterior):
     @override
     def moments(self, state, X_new, *, gradient=False):
         """Latent moments, with the noise that an outcome of size one is worth; gradients by central differences."""
-        plain = super().moments(state, X_new)
-        variance = np.maximum(plain.variance, 0.0)
-        plain = plain._replace(variance=variance, noise_variance=self.noise_of(state.theta, plain.mean, variance))
+        plain = self._of_outcomes(state, super().moments(state, X_new))
         if not gradient:
             return plain
         slopes: list[list[np.ndarray]] = []
@@ -271,6 +269,15 @@ class LatentPosterior(Posterior):
             slopes.append([(a - b) / (2 * step.sum()) for a, b in zip(up[:2], down[:2], strict=True)])
         mean, variance_gradient = np.array(slopes).reshape(-1, 2, len(X_new)).transpose(1, 2, 0)
         return plain._replace(mean_gradient=mean, variance_gradient=variance_gradient)
+
+    @override
+    def moments_and_slopes(self, state, X_new):
+        found = super().moments_and_slopes(state, X_new)
+        return None if found is None else (self._of_outcomes(state, found[0]), found[1])
+
+    def _of_outcomes(self, state: State, plain: Moments) -> Moments:
+        variance = np.maximum(plain.variance, 0.0)
+        return plain._replace(variance=variance, noise_variance=self.noise_of(state.theta, plain.mean, variance))
 
 
 @dataclass(eq=False, repr=False)

@@ -298,14 +298,17 @@ class RecognisedPosterior(GraphPosterior):
 
     @override
     def moments(self, state, X_new, *, gradient=False):
-        found = self.arrays.moments(state.extra, X_new, gradient=gradient)
-        noise = np.maximum(found.noise_variance - self._jitter.get_value(), 0.0)
+        found = self._without_jitter(self.arrays.moments(state.extra, X_new, gradient=gradient))
         J = self._jacobian(state.theta) if gradient else None
-        return Moments(*found[:3], noise, *(None if slope is None else slope @ J for slope in found[4:]))
+        return Moments(*found[:4], *(None if slope is None else slope @ J for slope in found[4:]))
 
     @override
-    def input_gradients(self, state, X_new):
-        return self.arrays.input_gradients(state.extra, X_new)
+    def moments_and_slopes(self, state, X_new):
+        found, slopes = self.arrays.moments_and_slopes(state.extra, X_new)
+        return self._without_jitter(found), slopes
+
+    def _without_jitter(self, moments: Moments) -> Moments:
+        return moments._replace(noise_variance=np.maximum(moments.noise_variance - self._jitter.get_value(), 0.0))
 
 
 class RecognisedLatent(RecognisedPosterior, LatentGraphPosterior):

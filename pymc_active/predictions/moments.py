@@ -69,10 +69,11 @@ class Gradients(NamedTuple):
 
 def plug_in_gradients(gaussian: LocalGaussian, X_new: np.ndarray) -> tuple[PredictiveMoments, Gradients] | None:
     """:func:`marginal_moments` with the hyperparameters at the mode, and their derivatives in the inputs, if known."""
-    plain = gaussian.posterior.input_gradients(gaussian.state, X_new)
-    if plain is None:
+    found = gaussian.posterior.moments_and_slopes(gaussian.state, X_new)
+    if found is None:
         return None
-    return marginal_moments(gaussian, X_new, "map"), Gradients(plain.mean, plain.variance, plain.variance)
+    moments, slopes = found
+    return _marginalize(moments, gaussian.root, "map"), Gradients(slopes.mean, slopes.variance, slopes.variance)
 
 
 def draw_moments(
@@ -103,11 +104,11 @@ def draw_gradients(
     """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
     for state in _states(posterior, thetas):
-        plain = posterior.input_gradients(state, X_new)
-        if plain is None:
+        found = posterior.moments_and_slopes(state, X_new)
+        if found is None:
             return None
-        moments.append(posterior.moments(state, X_new))
-        inputs.append(Gradients(plain.mean, plain.variance, plain.variance))
+        moments.append(found[0])
+        inputs.append(Gradients(found[1].mean, found[1].variance, found[1].variance))
     variances = np.maximum([m.variance for m in moments], 0.0)
     means, noises = np.stack([m.mean for m in moments]), np.stack([m.noise_variance for m in moments])
     return PredictiveMoments(means, variances, variances, noises), Gradients(*map(np.stack, zip(*inputs, strict=True)))
