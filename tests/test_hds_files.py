@@ -53,7 +53,7 @@ def test_a_loaded_search_asks_the_same_bit_for_bit(name, n, tmp_path):
     for one in others:
         assert np.array_equal(one.pending, waiting)
         assert np.array_equal(asked, ask_and_tell(one, 100))
-        assert HDSResult(one).tree_table().equals(HDSResult(learner).tree_table())
+        assert repr(HDSResult(one)) == repr(HDSResult(learner))
     with xr.open_datatree(tmp_path / "search.nc", engine="h5netcdf") as tree:
         assert np.array_equal(tree["observed_data"].y, HDSResult(learner).history.y[: n + 1], equal_nan=True)
 

@@ -61,7 +61,7 @@ BUDGETS = {
     "criteria": 3560,
     "checking": 760,
     "learner": 4170,
-    "relevant_inputs": 1480,
+    "relevant_inputs": 1460,
     "plots": 1400,
     "datasets": 60,
     "active": 60,

@@ -93,7 +93,7 @@ def misjudged(n_runs: int) -> None:
                 reject=reject,
                 random_seed=seed,
             )
-        for _, node in result.tree_table().iterrows():
+        for node in result.learner.halving.nodes:
             is_active = int(any(node.start <= i < node.stop for i in active))
             total[is_active] += 1
             wrong[is_active] += (node.llr > 0) != is_active

@@ -20,8 +20,7 @@ class Node:
     The status is ``"open"``, ``"active"``, ``"inactive"``, or ``"contradicted"`` if the node was found active but both
     halves were rejected, on two backgrounds if retests are allowed. ``was_retested`` says whether the halves were
     tested a second time. Of the present test, ``background`` (D,) is the point at which all other inputs stay, y (n,)
-    what succeeded with the node's inputs at ``z``, and ``llr`` the log likelihood ratio (nats). ``n_evaluations``
-    counts those of all tests, failed ones included.
+    what succeeded with the node's inputs at ``z``, and ``llr`` the log likelihood ratio (nats).
     """
 
     start: int
@@ -34,8 +33,6 @@ class Node:
     z: np.ndarray = field(default_factory=lambda: _EMPTY)
     y: np.ndarray = field(default_factory=lambda: _EMPTY)
     llr: float = 0.0
-    n_tests: int = 0
-    n_evaluations: int = 0
 
     @property
     def label(self) -> str:
@@ -75,7 +72,6 @@ class Halving:
             y = yield np.concatenate([node.points(z) for node, z in zip(nodes, places, strict=True)])
             ends = np.cumsum([len(z) for z in places])[:-1]
             for node, z, values in zip(nodes, places, np.split(y, ends), strict=True):
-                node.n_evaluations += len(values)
                 # Of a pair, one end says nothing. Other places take the part of those that failed.
                 if np.isfinite(values).all():
                     node.z, node.y = np.append(node.z, z), np.append(node.y, values)
@@ -87,7 +83,6 @@ class Halving:
         background = self._rng.random(self.settings.n_dims) if background is None else background
         for node in nodes:
             node.status, node.background, node.z, node.y = "open", background, _EMPTY, _EMPTY
-            node.n_tests += 1
             self._open.append(node)
 
     def _judge(self, node: Node) -> None:

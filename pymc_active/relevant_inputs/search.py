@@ -45,10 +45,6 @@ class HDSResult(Summarized):
         self.n_evaluations = len(self.history.y)
         self.undecided, self.contradicted = learner.nodes("open"), learner.nodes("contradicted")
         self.stopped = "decided" if not self.undecided else "budget" if learner.is_finished else "interrupted"
-        names = ["label", "start", "stop", "status", "llr", "n_tests", "n_evaluations"]
-        nodes = learner.halving.nodes if learner.halving else []
-        rows = [[getattr(node, name) for name in names] for node in nodes]
-        self._table = pd.DataFrame(rows, columns=["inputs", *names[1:]]).rename_axis("node")
 
     @property
     def changed_by_others(self) -> float:
@@ -107,14 +103,6 @@ class HDSResult(Summarized):
             )
         return None
 
-    def tree_table(self) -> pd.DataFrame:
-        """One row for each set of inputs, or node, that ``"gpt"`` or ``"fdt"`` tested; none of a bisection.
-
-        ``inputs`` (label), ``start``, ``stop``, ``status``, ``llr`` (of the last test, nats), ``n_tests``,
-        ``n_evaluations``.
-        """
-        return self._table.copy()
-
     def data(self) -> tuple[Any, np.ndarray]:
         """Active inputs X (n, d) in the user's units, or a table, and y (n,) of all evaluations that succeeded."""
         rows = np.flatnonzero(np.isfinite(self.history.y))
@@ -164,13 +152,8 @@ class HDSResult(Summarized):
         return gpm
 
     def to_datatree(self) -> xr.DataTree:
-        """Everything as ArviZ reads it.
-
-        ``observed_data`` (y) and ``constant_data`` (X) over ``obs``; ``tree``, the columns of :meth:`tree_table` over
-        ``node``. Settings are in the file of the ``learner``.
-        """
-        tree = xr.Dataset({name: ("node", column.tolist()) for name, column in self._table.items()})
-        return xr.DataTree.from_dict(self.history.groups() | {"tree": tree})
+        """``observed_data`` (y) and ``constant_data`` (X) over ``obs``, as ArviZ reads them."""
+        return xr.DataTree.from_dict(self.history.groups())
 
 
 def hds(
