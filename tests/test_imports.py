@@ -179,3 +179,18 @@ def test_what_takes_long_to_load_is_loaded_where_it_is_used():
         if isinstance(node, ast.Import | ast.ImportFrom) and re.search(r"scipy(\.| import .*)stats", ast.unparse(node))
     ]
     assert not slow
+
+
+def test_a_question_to_a_pool_loads_nothing_that_it_does_not_need():
+    """What takes long to load."""
+    code = """
+import sys
+import numpy as np
+import pymc_active as pma
+
+X = np.random.default_rng(0).uniform(size=(18, 2))
+pma.Learner(pma.ard_gp(X[:6], X[:6].sum(1)), "function", pool=X[6:], random_seed=1).ask()
+slow = {"matplotlib", "scipy.optimize", "scipy.stats", "scipy.spatial", "numba"}
+sys.exit(", ".join(slow & set(sys.modules)) or None)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

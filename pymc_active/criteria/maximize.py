@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.screening import screened
@@ -121,6 +120,8 @@ def _ascended(
 
     options, constraints = {"maxiter": max_iterations}, [] if space is None else _constraints(space, X, real)
     start = np.clip((X[:, real] - low[real]) / width[real], 0.0, 1.0).ravel()
+    from scipy.optimize import minimize  # takes long to load
+
     result = minimize(
         objective,
         start,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize.elementwise import find_root
 from scipy.special import logsumexp, ndtr, ndtri
 
 from pymc_active.posterior.factor import LOG_2PI
@@ -42,5 +41,7 @@ def mixture_quantiles(
 
     def excess(values: np.ndarray, column: np.ndarray, probability: np.ndarray) -> np.ndarray:
         return np.tensordot(weights, ndtr((values - means[:, column]) / sd[:, column]), 1) - probability
+
+    from scipy.optimize.elementwise import find_root  # takes long to load
 
     return find_root(excess, tuple(ends), args=(columns, probabilities)).x

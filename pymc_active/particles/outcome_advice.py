@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from pymc_active.inference.fit import Fit
 from pymc_active.likelihoods.warped import LogNormal, Mapped, Warped
@@ -39,6 +38,8 @@ def best_map(fit: Fit) -> tuple[str, float]:
         return log_slope.sum() - 0.5 * len(y) * np.log(variance)
 
     warped = Warped()
+    from scipy.optimize import minimize_scalar  # takes long to load
+
     best = minimize_scalar(lambda warp: -log_density(warped, warp), bounds=_WARPS, method="bounded").x
     found = {"warped": max(log_density(warped, warp) for warp in (*_WARPS, best))}
     if y.min() > 0:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from pymc_active.paths.kernel_sums import Functions
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -127,6 +126,8 @@ def _peaks(Z: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.nd
     """The ``n`` highest peaks among the values (S, m) of every path: paths and rows, by path."""
     S, m = values.shape
     k = min(_NEIGHBOURS * Z.shape[1] + 1, _MOST_NEIGHBOURS, m)
+    from scipy.spatial import cKDTree  # takes long to load
+
     neighbours = cKDTree(Z).query(Z, k=k)[1].reshape(m, k)
     is_peak = np.ones((S, m), bool)
     for column in neighbours.T[1:]:

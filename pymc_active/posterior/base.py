@@ -14,7 +14,6 @@ from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pymc_active.kernels.node import Node
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError, is_compiled
@@ -220,6 +219,8 @@ class Posterior(ABC):
             value, gradient = self.prior_value_and_gradient(theta)
             return -value, -gradient
 
+        from scipy.optimize import minimize  # takes long to load
+
         # A flat prior has no mode, and must not carry the search away.
         bounds = [(-20.0, 20.0)] * self.n_parameters
         center = minimize(objective, np.zeros(self.n_parameters), jac=True, method="L-BFGS-B", bounds=bounds).x
@@ -356,6 +357,8 @@ class Posterior(ABC):
             if not np.isfinite(value):
                 return FAR_BELOW, np.zeros_like(u)
             return -value, -gradient * root if root.ndim == 1 else -gradient @ root
+
+        from scipy.optimize import minimize  # takes long to load
 
         options = {"maxiter": limits.iterations, "gtol": limits.slope, "ftol": limits.gain, "maxcor": 20}
         result = minimize(objective, np.zeros(root.shape[-1]), jac=True, method="L-BFGS-B", options=options)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from copy import copy
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.array import EmbeddingPosterior
@@ -69,6 +68,8 @@ class GivenLengthscale:
                 return 0.5 * u**2 - modes_at(value, [self.start(mode, value)])[0].log_evidence
             except NoFiniteStartError:
                 return _IMPOSSIBLE
+
+        from scipy.optimize import minimize_scalar  # takes long to load
 
         found = minimize_scalar(loss, bounds=(-_WITHIN, _WITHIN), method="bounded", options={"xatol": _EXACTLY})
         return self.mean + self.sd * float(found.x) if found.fun < _IMPOSSIBLE else self.mean

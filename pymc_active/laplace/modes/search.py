@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from pymc_active.inference.hmc import Places, density, jittered, trajectories
@@ -270,6 +269,8 @@ def newton(posterior: Posterior, z: np.ndarray, sd: np.ndarray) -> Found:
             return posterior.hessian(posterior.state(z + sd * u)) * np.outer(sd, sd)
         except NotPositiveDefiniteError:
             return np.eye(len(u))
+
+    from scipy.optimize import minimize  # takes long to load
 
     options = {"gtol": 1e-8, "maxiter": 100, "initial_trust_radius": 0.1}
     result = minimize(objective, np.zeros_like(z), jac=True, hess=hessian, method="trust-exact", options=options)
