@@ -52,7 +52,7 @@ BUDGETS = {
     "models": 3460,
     "information": 260,
     "inference": 900,
-    "laplace": 2440,
+    "laplace": 2400,
     "particles": 1200,
     "process": 1610,
     "predictions": 1320,

@@ -80,7 +80,7 @@ def test_a_search_knows_the_period():
     )
     assert "PER" in found.table.model
     for label, fit in found.fits.items():
-        for name, value in fit.point.items():
+        for name, value in pma.find_modes(fit).point.items():
             if name.startswith("log_period"):
                 assert 11 < 47 * np.exp(value) < 13, label
 

@@ -79,15 +79,21 @@ def test_the_table_holds_what_the_fits_say(found):
     assert is_sampled[score > score.max() - 10].all()
     assert not is_sampled.all()
     best = found.best
-    alone = replace(best, sampled=None).sampled_evidence(1000, 0)
-    assert abs(best.evidence.value - alone.value) < 4 * np.hypot(best.evidence.error, alone.error)
+    alone = pma.fit(best.gpm, random_seed=2, progressbar=False)
+    assert abs(best.evidence.value - alone.evidence.value) < 4 * np.hypot(best.evidence.error, alone.evidence.error)
+    # One posterior, also in what it predicts.
+    assert len(best.ensemble) == len(alone.ensemble)
+    new = np.linspace(0, 12, 30)[:, None]
+    ours, own = (pma.predict(fit, new) for fit in (best, alone))
+    assert_allclose(ours.f_mean, own.f_mean, atol=0.2 * float(np.sqrt(own.f_variance.max())))
+    assert_allclose(np.log(ours.f_variance), np.log(own.f_variance), atol=0.3)
     # Each base kernel beyond the first costs a nat, and as many as there are to choose from.
     n_operators = [label.count("+") + label.count("*") for label in table.model.to_numpy()]
     assert max(n_operators) == 1
     assert_allclose(table.log_prior, -(1 + np.log(2)) * np.array(n_operators))
     assert_allclose(table.probability, softmax(score))
     for label, fit in found.fits.items():
-        assert float(table.log_posterior.sel(model=label)) == fit.log_posterior
+        assert_allclose(table.log_posterior.sel(model=label), pma.find_modes(fit).log_posterior, atol=1e-3)
     assert float(found.table.log_evidence.max()) == float(table.log_evidence.sel(model=str(found.best.gpm.expression)))
 
 
@@ -111,14 +117,14 @@ def test_the_average_weighs_the_probable_fits(monkeypatch, most):
 
 def test_bic_is_the_likelihood_at_the_mode_with_a_penalty_for_each_parameter(found):
     [label] = [label for label in found.fits if parse(label) == parse("LIN + PER")]
-    p = {name: float(np.squeeze(value)) for name, value in found.fits[label].point.items()}
+    p = {name: float(np.squeeze(value)) for name, value in pma.find_modes(found.fits[label]).point.items()}
     x = (X[:, 0] - X.min()) / np.ptp(X)
     lin = np.exp(2 * p["log_outputscale_LIN"]) * np.multiply.outer(x - p["location_LIN"], x - p["location_LIN"])
     angle = np.pi * np.subtract.outer(x, x) / np.exp(p["log_period_PER"])
     per = np.exp(2 * p["log_outputscale_PER"] - 2 * np.sin(angle) ** 2 / np.exp(2 * p["log_lengthscale_PER"]))
     covariance = np.var(Y) * (lin + per + np.exp(2 * p["log_noise"]) * np.eye(30))
     log_likelihood = multivariate_normal(np.full(30, Y.mean() + Y.std() * p["mean_constant"]), covariance).logpdf(Y)
-    assert_allclose(float(found.table.bic.sel(model=label)), -2 * log_likelihood + 7 * np.log(30), rtol=1e-8)
+    assert_allclose(float(found.table.bic.sel(model=label)), -2 * log_likelihood + 7 * np.log(30), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +164,7 @@ def test_bounds_take_the_place_of_the_span_of_the_data():
     own = pma.composite_gp(X, Y, "SE", y_scale="standardize", bounds=[(0, 20)])
     assert_allclose(result.fits["SE"].gpm.x_map(np.array([[0.0], [20.0]])), [[0.0], [1.0]])
     expected = pma.fit_laplace(own, random_seed=3, progressbar=False).log_evidence
-    assert_allclose(result.fits["SE"].log_evidence, expected, atol=1e-4)
+    assert_allclose(pma.find_modes(result.fits["SE"]).log_evidence, expected, atol=1e-4)
 
 
 def test_a_fit_that_fails_is_recorded_and_passed_over(monkeypatch):
@@ -231,14 +237,14 @@ def test_a_doubtful_fit_beside_failed_ones_predicts_by_itself(monkeypatch):
 
 
 def test_a_kernel_without_a_finite_draw_is_passed_over(monkeypatch):
-    own = pma.LaplaceFit.sampled_evidence
+    own = pma.LaplaceFit.weighted_draws
 
     def fails(fit, *args):
-        if str(fit.gpm.expression) == "LIN":
-            raise ValueError("not finite at any draw")
-        return own(fit, *args)
+        weighted = own(fit, *args)
+        is_lost = str(fit.gpm.expression) == "LIN"
+        return weighted._replace(log_weights=np.full(len(weighted.z), -np.inf)) if is_lost else weighted
 
-    monkeypatch.setattr(pma.LaplaceFit, "sampled_evidence", fails)
+    monkeypatch.setattr(pma.LaplaceFit, "weighted_draws", fails)
     result = search(bases=("LIN", "PER"), depth=1)
     assert bool(result.table.doubtful.sel(model="LIN"))
     assert float(result.table.probability.sel(model="LIN")) == 0

@@ -17,7 +17,6 @@ from pymc_active.information.mixture_entropy import (
     mixture_entropy_gradient,
     symmetrized_kl,
 )
-from pymc_active.laplace.draws.importance import pareto_shape
 
 pytestmark = pytest.mark.slow
 
@@ -81,21 +80,6 @@ def test_symmetrized_kl_is_an_integral(m0, v0, m1, v1):
 
     expected, _ = quad(integrand, -25, 25, points=[m0, m1], epsabs=1e-12)
     assert_allclose(symmetrized_kl(m0, v0, m1, v1), expected, rtol=0, atol=1e-9)
-
-
-# Pareto k.
-
-
-@pytest.mark.parametrize("k", [0.75, 0.51])
-def test_the_shape_of_weights_that_are_exactly_pareto(k):
-    n = 20_000
-    # The estimate uses the 3 sqrt(n) largest weights; its sd is about (1 + k) / sqrt of their number.
-    error = 4 * (1 + k) / np.sqrt(3 * np.sqrt(n))
-    assert abs(pareto_shape(k * np.random.default_rng(0).exponential(size=n)) - k) < error
-
-
-def test_equal_weights_have_no_tail():
-    assert pareto_shape(np.zeros(1000)) == 0.0
 
 
 # Sampling.

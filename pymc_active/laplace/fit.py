@@ -15,7 +15,6 @@ from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, See
 from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.draws.annealed import annealed_draws
-from pymc_active.laplace.draws.importance import sampled_evidence
 from pymc_active.laplace.draws.weighted import WeightedDraws, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
@@ -86,8 +85,6 @@ class LaplaceFit(Fit):
     expansions: list[Expansion]
     search: SearchResult = NO_SEARCH
     converged: bool = True
-    # In place of Laplace's.
-    sampled: Evidence | None = None
 
     kind: ClassVar[str] = "modes"
 
@@ -182,8 +179,6 @@ class LaplaceFit(Fit):
     @property
     def evidence(self) -> Evidence:
         """The log evidence, summed over all proper modes, and how it was obtained."""
-        if self.sampled is not None:
-            return self.sampled
         if not self.gpm.shapes:
             return Evidence(self.log_evidence, 0.0, "exact")
         proper = [e.log_evidence for e in self.expansions if not e.curvature.n_floored]
@@ -206,7 +201,7 @@ class LaplaceFit(Fit):
         """
         if draws < 100:
             raise ValueError(f"draws must be at least 100; got {draws}")
-        return sampled_evidence(self.weighted_draws(draws, random_seed).log_weights)
+        return self.weighted_draws(draws, random_seed).evidence
 
     def reference_draws(self, random_seed: Seed = None) -> Ensemble:
         """Draws from the posterior, not from the Gaussians."""
@@ -263,7 +258,7 @@ class LaplaceFit(Fit):
         """The same modes expanded for other data (user's units), without a search; the model keeps its own data."""
         posterior = self.best.full_posterior.with_data(X, y, y_sd)
         expansions = [expand(posterior, mode.theta, self.gpm.embedding_slice) for mode in self.expansions]
-        return replace(self, data=Data(X, y, y_sd), expansions=expansions, search=NO_SEARCH, sampled=None)
+        return replace(self, data=Data(X, y, y_sd), expansions=expansions, search=NO_SEARCH)
 
     def to_dataset(self) -> xr.Dataset:
         """The modes, best first, in the coordinates of their space, the number of points and how the search went."""

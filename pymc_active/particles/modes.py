@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_active.laplace.draws.annealed import annealed_draws
-from pymc_active.laplace.draws.importance import pareto_shape
 from pymc_active.laplace.draws.weighted import CONFIRMING
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.particles.particle_fit import LOW_ACCEPTANCE, ParticleFit, Swarm
@@ -36,23 +35,27 @@ def from_modes(
     reason: str,
     renew: Callable[..., ParticleFit],
     n_annealed: int | None = None,
+    n_weighted: int | None = None,
 ) -> ParticleFit:
     """Particles resampled from weighted draws around the modes of a fit, and moved, unless there are many points.
 
     Where hardly any draw has weight, they, or ``n_annealed``, are annealed from around the modes. Of embeddings, and
     with many points, they are resampled by truncated weights and moved more often, the evidence is Laplace's and its
-    error unknown, infinity.
+    error unknown, infinity. With a given number of weighted draws, as for one kernel of many, nothing is annealed, and
+    particles are moved only if there are more than effective draws.
     """
-    more = max(1.0, n_particles / fit.gpm.n_particles(len(fit.y)))
-    affordable = int(more * _WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
-    n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
+    is_quick = n_weighted is not None
+    if n_weighted is None:
+        more = max(1.0, n_particles / fit.gpm.n_particles(len(fit.y)))
+        affordable = int(more * _WEIGHTED * min(1.0, _UP_TO / len(fit.y)) ** 2)
+        n_weighted = max(affordable, min(2 * n_particles, _WEIGHTED), _FEWEST_WEIGHTED)
     weighted = fit.weighted_draws(n_weighted, rng)
     size, n = weighted.effective_sample_size, len(weighted.log_weights)
-    confirmed, moved = bool(size >= min(CONFIRMING * n, SURE)), {}
+    confirmed, moved = bool(size >= (_FEW_WEIGHTED if is_quick else min(CONFIRMING * n, SURE))), {}
     prior = getattr(fit.best.posterior, "prior", None)
-    if confirmed or size >= _FEW_WEIGHTED:
+    if confirmed or size >= _FEW_WEIGHTED or (is_quick and size > 0):
         z = weighted.resample(n_particles, rng)
-        evidence, error = float(logsumexp(weighted.log_weights) - np.log(n)), float(np.sqrt(1 / size - 1 / n))
+        evidence, error = weighted.evidence.value, weighted.evidence.error
     else:
         if fit.gpm.embedding is None and len(fit.y) <= _UP_TO and isinstance(prior, GaussianPrior):
             annealed = anneal_around(fit, n_annealed or n_particles, rng, reason, renew)
@@ -64,7 +67,8 @@ def from_modes(
         z = even.resample(n_particles, rng) if size else np.tile(fit.best.z, (n_particles, 1))
         evidence, error = fit.evidence.value, np.inf
     # With many points moves cost more than the draws.
-    stays = len(fit.y) > _UP_TO and confirmed and size >= _ENOUGH * n_particles
+    enough = 1.0 if is_quick else _ENOUGH if len(fit.y) > _UP_TO else np.inf
+    stays = confirmed and size >= enough * n_particles
     space = fit.best.space
     with one_blas_thread():
         value = space.posterior.likelihood_values(z)
@@ -78,7 +82,6 @@ def from_modes(
         **moved,
         "n_weighted": size,
         "confirmed": confirmed,
-        "pareto_k": pareto_shape(weighted.log_weights) if size else np.inf,
         "n_evaluations": fit.diagnostics["n_evaluations"] + n,
     }
     return ParticleFit(fit.gpm, fit.data, swarm, diagnostics, renew)

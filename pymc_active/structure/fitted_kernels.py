@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,22 +11,26 @@ import pandas as pd
 import xarray as xr
 from scipy.special import softmax
 
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, Product, log_prior, parse
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.several_models import fit_laplace_models
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.particles.choose import choose
+from pymc_active.particles.modes import from_modes
+from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.support.user_warnings import ActiveWarning, ignoring
 
 # Restarts for a kernel that also starts from its parent's modes, more at the second level, which has few kernels and
 # decides where the search goes; and how many of the best kernels of a level are then searched as thoroughly as the
 # first ones: most candidates need only be ranked.
 _RANKED, _SECOND, _THOROUGH = 2, 8, 3
-# Weighted draws for an evidence with up to so many points (with n points fewer by (points / n)²), and the fewest.
-_DRAWS, _UP_TO, _FEWEST_DRAWS = 1000, 50, 100
-# How far behind the best a kernel may be to have its evidence sampled (nats; Laplace's is too low by up to three or
-# four), and how many of the best have.
+# Weighted draws around the modes of a kernel with up to so many points (with n points fewer by (points / n)²), the
+# fewest; and particles made of them (a guess).
+_DRAWS, _UP_TO, _FEWEST_DRAWS, _PARTICLES = 1000, 50, 100, 64
+# How far behind the best a kernel may be to have its posterior sampled (nats; Laplace's evidence is too low by up to
+# three or four), and how many of the best have.
 FAR, MOST = 10.0, 30
 # Probability from which the neighbours of a kernel are fitted before a search ends.
 _PROBABLE = 0.1
@@ -52,17 +56,24 @@ class FittedKernels:
     seed: int
     n_bases: int
     records: dict[Expression, Record] = field(default_factory=dict)
-    fits: dict[str, LaplaceFit] = field(default_factory=dict)
+    # Of all kernels, and of those whose posterior was sampled.
+    modes: dict[str, LaplaceFit] = field(default_factory=dict)
+    sampled: dict[str, ParticleFit] = field(default_factory=dict)
     bics: dict[str, float] = field(default_factory=dict)
     # Those searched with all restarts.
     thorough: set[str] = field(default_factory=set)
+
+    @property
+    def fits(self) -> dict[str, Fit]:
+        """By the label of the kernel."""
+        return {**self.modes, **self.sampled}
 
     def fit(self, batch: Mapping[Expression, Expression | None], level: int) -> None:
         """Fit kernels, each given with its parent: thoroughly without one, else as well as ranking needs."""
         # What there is to say of period, inputs and outputs has been said of the first kernel.
         with ignoring(ActiveWarning):
             models = {str(e): composite_gp(self.X, self.y, e, **self.model_keywords) for e in batch}
-        starts = {str(e): self.fits[str(parent)] for e, parent in batch.items() if parent is not None}
+        starts = {str(e): self.modes[str(parent)] for e, parent in batch.items() if parent is not None}
         errors = self._fit(models, starts, (_SECOND if level == 2 else _RANKED) if starts else None)
         for expression, parent in batch.items():
             self.records[expression] = Record(expression, level, parent, errors.get(str(expression), ""))
@@ -72,7 +83,7 @@ class FittedKernels:
         if self.fit_keywords.get("n_restarts", np.inf) <= _RANKED:
             return
         best = [str(record.expression) for record in self.ranked()[:_THOROUGH]]
-        known = {label: self.fits[label] for label in best if label not in self.thorough}
+        known = {label: self.modes[label] for label in best if label not in self.thorough}
         if known:
             self._fit({label: fit.gpm for label, fit in known.items()}, known)
 
@@ -99,33 +110,35 @@ class FittedKernels:
 
     def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
         self.bics |= {label: _bic(fit) for label, fit in fits.items()}
-        # The matrices of a hundred fits are too many.
         for fit in fits.values():
-            for expansion in fit.expansions:
-                expansion.forget()
-        self.fits |= fits
+            _forget(fit)
+        self.modes |= fits
 
     def sample(self) -> None:
-        """Sample the evidences of the kernels that may matter, if that is cheap.
+        """Sample the posteriors of the kernels that may matter, if that is cheap.
 
         With many points the posterior is as narrow as Laplace has it.
         """
         draws = int(_DRAWS * min(1.0, _UP_TO / len(self.y)) ** 2)
-        while todo := [label for label in self._near_best() if self.fits[label].sampled is None]:
-            if draws < _FEWEST_DRAWS:
-                return
+        if draws < _FEWEST_DRAWS:
+            return
+        while todo := [label for label in self._near_best() if label not in self.sampled]:
             for label in todo:
-                fit = self.fits[label]
-                try:
-                    sampled = fit.sampled_evidence(draws, self.seed)
-                except ValueError:  # finite at the mode alone: doubtful, and no reason to lose the other fits
-                    sampled = Evidence(-np.inf, np.nan, "importance")
-                self.fits[label] = replace(fit, sampled=sampled)
-                for expansion in fit.expansions:
-                    expansion.forget()
+                self.sampled[label] = self._sampled(label, _PARTICLES, draws)
+
+    def sample_best(self) -> None:
+        """Give the best kernel, if it was sampled, as many particles as :func:`pymc_active.fit` would."""
+        if (label := str(self.ranked()[0].expression)) in self.sampled:
+            self.sampled[label] = self._sampled(label, self.modes[label].gpm.n_particles(len(self.y)), None)
+
+    def _sampled(self, label: str, n_particles: int, draws: int | None) -> ParticleFit:
+        rng, reason = np.random.default_rng(self.seed), "its kernel was searched by modes"
+        fit = from_modes(self.modes[label], n_particles, rng, reason, choose, n_weighted=draws)
+        _forget(self.modes[label])
+        return fit
 
     def _near_best(self) -> list[str]:
-        values = {label: fit.evidence.value for label, fit in self.fits.items()}
+        values = {label: _log_evidence(fit) for label, fit in self.fits.items()}
         scores = {label: value + self.log_prior(label) for label, value in values.items() if np.isfinite(value)}
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST]
         return [label for label in best if scores[label] > scores[best[0]] - FAR]
@@ -136,7 +149,7 @@ class FittedKernels:
 
     def ranked(self) -> list[Record]:
         """Fits, the best first; without the doubtful ones unless one of them is the best."""
-        if not self.fits:
+        if not self.modes:
             return []
         table, records = self.table(), list(self.records.values())
         return [records[i] for i in preferred(table)]
@@ -144,8 +157,7 @@ class FittedKernels:
     def probable(self) -> list[Expression]:
         """The ranked ones with a probability of a tenth or more, the best first."""
         probability = self.table().probability.to_series()
-        ranked = [record.expression for record in self.ranked()]
-        return [expression for expression in ranked if probability[str(expression)] >= _PROBABLE]
+        return [one.expression for one in self.ranked() if probability[str(one.expression)] >= _PROBABLE]
 
     def best_score(self) -> float:
         """The score of the best kernel so far."""
@@ -154,25 +166,25 @@ class FittedKernels:
 
     def highest(self) -> float:
         """The highest score of any kernel, also of doubtful fits; minus infinity if there is none."""
-        scores = scores_of(self.table()) if self.fits else np.empty(0)
+        scores = scores_of(self.table()) if self.modes else np.empty(0)
         return float(np.max(scores[np.isfinite(scores)], initial=-np.inf))
 
     def table(self) -> xr.Dataset:
         """What the result of the search shows, over ``model``."""
         labels = [str(expression) for expression in self.records]
         structure = {label: self.log_prior(label) for label in labels}
-        log_evidence = pd.Series({label: fit.evidence.value for label, fit in self.fits.items()}, dtype=float)
+        log_evidence = pd.Series({label: _log_evidence(fit) for label, fit in self.fits.items()}, dtype=float)
         scores = (log_evidence + pd.Series(structure)).dropna()
         known = {
             "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),
             "log_evidence": log_evidence,
             "log_prior": pd.Series(structure),
-            "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.fits.items()}),
+            "log_posterior": pd.Series({label: fit.log_posterior for label, fit in self.modes.items()}),
             "bic": pd.Series(self.bics),
-            "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.fits.items()}),
+            "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.modes.items()}),
         }
         columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
-        is_doubtful = pd.Series({label: fit.is_doubtful for label, fit in self.fits.items()})
+        is_doubtful = pd.Series({label: fit.is_doubtful for label, fit in self.modes.items()})
         doubtful = is_doubtful.reindex(labels, fill_value=True).to_numpy(bool)
         records = self.records.values()
         columns |= {
@@ -208,6 +220,17 @@ def preferred(table: xr.Dataset) -> np.ndarray:
     order, doubtful = ranking(table), table.doubtful.to_numpy()
     order = order[table.error.to_numpy()[order] == ""]
     return order if doubtful[order[0]] else order[~doubtful[order]]
+
+
+def _log_evidence(fit: Fit) -> float:
+    """Minus infinity where the posterior is finite at the mode alone: doubtful, and no reason to lose other fits."""
+    return fit.evidence.value if fit.diagnostics.get("n_weighted", 1.0) > 0 else -np.inf
+
+
+def _forget(fit: LaplaceFit) -> None:
+    """The matrices of a hundred fits are too many."""
+    for expansion in fit.expansions:
+        expansion.forget()
 
 
 def _bic(fit: LaplaceFit) -> float:

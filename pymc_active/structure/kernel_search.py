@@ -13,11 +13,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from pymc_active.kernels.expressions import (
-    Base,
-    Expression,
-    grid,
-)
+from pymc_active.inference.fit import Fit
+from pymc_active.kernels.expressions import Base, Expression, grid
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.advice import warn_of_data
 from pymc_active.models.composite import composite_gp, known_periods
@@ -29,18 +26,8 @@ from pymc_active.support.arguments import check_executor
 from pymc_active.support.options import count
 from pymc_active.support.scaling import Scale
 from pymc_active.support.summaries import Summarized, Summary, formatted
-from pymc_active.support.tables import (
-    Bounds,
-    input_labels,
-    read_inputs,
-    read_outputs,
-)
-from pymc_active.support.user_warnings import (
-    DataWarning,
-    DoubtfulFitWarning,
-    ignoring,
-    warn_user,
-)
+from pymc_active.support.tables import Bounds, input_labels, read_inputs, read_outputs
+from pymc_active.support.user_warnings import DataWarning, DoubtfulFitWarning, ignoring, warn_user
 
 # Rows in a summary.
 _SHOWN = 10
@@ -57,9 +44,10 @@ _FEWEST = 10
 class StructureSearch(Summarized):
     """The kernels that a search fitted; see :func:`compositional_kernel_search`.
 
-    ``table`` is over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level``
-    (neighbours of probable kernels, fitted at last, have one more), ``parent``, ``probability`` (among all fitted
-    models), ``log_evidence`` (nats, summed over modes), ``log_prior`` (of the structure: what its base kernels cost),
+    ``fits`` are particles (:class:`pymc_active.ParticleFit`) where the posterior was sampled, else modes. ``table`` is
+    over ``model``, labelled by its expression as the ``fits`` are, in the order of fitting: ``level`` (neighbours of
+    probable kernels, fitted at last, have one more), ``parent``, ``probability`` (among all fitted models),
+    ``log_evidence`` (nats, summed over modes), ``log_prior`` (of the structure: what its base kernels cost),
     ``log_posterior`` (of the best mode), ``bic``, ``n_parameters``, ``doubtful``, and ``error``, the message of a fit
     that failed (its numbers are NaN). ``stopped`` says why the search ended. If the logarithm of y is more probable,
     ``logarithm`` is the search for its kernels, which ``is_of_logarithm``, and ``gain`` by how many nats, when it
@@ -67,7 +55,7 @@ class StructureSearch(Summarized):
     """
 
     table: xr.Dataset
-    fits: dict[str, LaplaceFit]
+    fits: dict[str, Fit]
     stopped: str
     logarithm: StructureSearch | None = None
     gain: float = 0.0
@@ -85,11 +73,11 @@ class StructureSearch(Summarized):
         return predict_from_logarithms(self.logarithm._source, X_new, quantiles=quantiles, y_new=y_new, **options)
 
     @property
-    def _source(self) -> LaplaceFit | ModelAverage:
+    def _source(self) -> Fit | ModelAverage:
         return self.average if len(preferred(self.table)) > 1 else self.best
 
     @property
-    def best(self) -> LaplaceFit:
+    def best(self) -> Fit:
         """The most probable sound fit; a doubtful one only if all within ten nats of it are."""
         return self.fits[self._best_label()]
 
@@ -195,8 +183,9 @@ def compositional_kernel_search(
     The best kernel has the largest evidence, less 1 + log(number of base kernels) nats for each base kernel beyond the
     first: as each further kernel multiplies the number of structures by about as many, all structures with one kernel
     more are then together less probable. The evidence is Laplace's, which is too low where data leave a part of the
-    kernel open; so at last the evidences of the best thirty within ten nats of the best are sampled by weighted draws
-    around their modes (a thousand up to 50 points, fewer up to 158, then none). ``bic`` in the table is
+    kernel open; so at last the posteriors of the best thirty within ten nats of the best are sampled by weighted draws
+    around their modes (a thousand up to 50 points, fewer up to 158, then none): 64 particles each, and of the best
+    kernel as many as :func:`pymc_active.fit` has. ``bic`` in the table is
     :math:`-2 \log p(y \mid \hat\theta) + k \log n` at the mode of the posterior, as in the paper; k counts all free
     hyperparameters (mean and noise included), but only one output scale for each product, since the data determine only
     the product of its scales.
@@ -282,6 +271,8 @@ def compositional_kernel_search(
                 growth.search.sample()
                 if budget is None and growth.search.fits and growth is (of_log or of_y):
                     growth.grow_around()
+                if growth.search.modes:
+                    growth.search.sample_best()
         except KeyboardInterrupt:
             if not of_y.search.fits:
                 raise
@@ -301,7 +292,8 @@ def compositional_kernel_search(
 
     chosen = result(of_y) if of_log is None else result(of_log, is_of_logarithm=True)
     found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
-    _warn(chosen, "" if of_log is None else " for the logarithm of y")
+    modes = (of_log or of_y).search.modes
+    _warn(chosen, modes, "" if of_log is None else " for the logarithm of y")
     if advice:
         warn_user(advice, DataWarning)
     return found
@@ -323,7 +315,7 @@ def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:
     )
 
 
-def _warn(result: StructureSearch, outputs: str = "") -> None:
+def _warn(result: StructureSearch, modes: Mapping[str, LaplaceFit], outputs: str) -> None:
     """One warning for every doubt about the result."""
     problems = []
     table, best = result.table, result._best_label()
@@ -333,7 +325,7 @@ def _warn(result: StructureSearch, outputs: str = "") -> None:
             what = f"all fits within ten nats of the best are doubtful, for example that of {top}"
         else:
             what = f"{top} is more probable than {best}, but was passed over because its fit is doubtful"
-        problems.append(f"{what}: {'; '.join(result.fits[top].diagnostics['warnings'])}")
+        problems.append(f"{what}: {'; '.join(modes[top].diagnostics['warnings'])}")
     if result.stopped == "interrupted":
         problems.append(f"it was interrupted; the result holds the {len(result.fits)} fits made before")
     if problems:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_active.inference.annealing import effective
+from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import exchanges
@@ -47,6 +48,23 @@ class WeightedDraws(NamedTuple):
     def effective_sample_size(self) -> float:
         """(sum w)² / sum w²; 0 if no weight is finite."""
         return effective(self.log_weights)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The log evidence, nats; a ValueError if no weight is finite.
+
+        Proposals are not adapted to the weights: adapting them to few draws loses the tails, and the estimate is too
+        low in spite of a large effective sample size (Owen & Zhou 2000).
+        """
+        if not np.isfinite(self.log_weights).any():
+            raise ValueError(
+                "the log posterior is not finite at any draw, because K + noise is never positive definite there. Give "
+                "log_noise a prior that keeps it away from zero."
+            )
+        n = len(self.log_weights)
+        # To first order, the error of a logarithm is the relative error.
+        error = float(np.sqrt(max(1 / self.effective_sample_size - 1 / n, 0.0)))
+        return Evidence(float(logsumexp(self.log_weights) - np.log(n)), error, "importance")
 
     def resample(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Equally weighted draws, (draws, P'), in random order, with repeats; a ValueError if no weight is finite."""
