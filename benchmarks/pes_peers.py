@@ -2,8 +2,8 @@
 
     python benchmarks/pes_peers.py --install [--python3 PATH]   # once: an environment for BoTorch beside this file
 
-A process for the other benchmarks of PES (``pes_speed.py``, ``paper_pes/``), which talk to it in lines of JSON: BoTorch
-needs an environment of its own. ``bald_vs_botorch.py`` and ``outside/`` share it. One thread, double precision.
+A process for the other benchmarks of PES (``paper_pes/``), which talk to it in lines of JSON: BoTorch
+needs an environment of its own. ``outside/`` shares it. One thread, double precision.
 
 Hyperparameters are given, or fitted by BoTorch as it is shipped (``SingleTaskGP``, outputs standardised, its priors).
 Acquisition functions have their default settings; the places of the maximum are given, or sampled by

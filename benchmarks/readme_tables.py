@@ -5,14 +5,12 @@ Below each table stands which engine made the numbers, and from which commits.
 
 import sys
 from pathlib import Path
-from statistics import median
 
 sys.path += [str(Path(__file__).parent / folder) for folder in ("paper_bams", "paper_pes")]
 
 from _methods import METHODS as PES_METHODS
 from _runs import DESIGNS
 from _tables import fill, load, markdown
-from structure_peers import over_seeds
 
 HERE = Path(__file__).parent
 OUTSIDE = HERE / "outside" / "results"
@@ -156,17 +154,6 @@ def checks() -> str:
     return markdown(["data", "n", "inputs", "loss by a longer run", "by NUTS", "`check` says"], rows)
 
 
-def indices() -> str:
-    rows = [
-        [r["function"], f"`{r['kernel']}`", str(r["points"]), str(r["designs"])]
-        + [f"{r[f'{name}: {key}']:.2f}" for name in ("first", "total") for key in ("inside", "width")]
-        + [f"{r['total: error']:+.2f}"]
-        for r in load("../outside/results/indices")["results"]["table"]
-    ]
-    header = ["function", "kernel", "points", "designs", "first orders inside", "width", "totals inside", "width"]
-    return markdown([*header, "totals' medians less exact"], rows)
-
-
 def likelihoods() -> str:
     results = load("likelihoods")["results"]
     rows = []
@@ -239,41 +226,6 @@ def group_tests() -> str:
     return markdown([*header, "evaluations, median", "most", "CPU s"], rows)
 
 
-def gpss() -> str:
-    rows = []
-    for r in load("../outside/results/gpss")["results"]["methods"]:
-        is_ours = r["method"].startswith("ours")
-        logs = [r["mean rank, NLL"], r["mean NLL above the best"]]
-        cells = [r["method"], f"{r['mean rank, RMSE']:.1f}", f"{r['median RMSE ratio']:.2f}"]
-        cells += ["" if log is None else f"{log:.1f}" for log in logs]
-        rows.append([f"**{cell}**" if is_ours and cell else cell for cell in cells])
-    header = ["method", "mean rank, RMSE", "RMSE over the best, median", "mean rank, NLL", "NLL above the best, mean"]
-    return markdown(header, rows) + "\n\nRanks are among the ten published methods and one of ours."
-
-
-def gpss_series() -> str:
-    rows = [
-        [
-            r["series"],
-            str(r["n"]),
-            r["kernel"] + (" of log y" if r["in logarithms"] else ""),
-            f"{r['RMSE ratio']:.2f}",
-            str(r["rank"]),
-            f"{r['NLL above the best']:.2f}",
-            f"{r['90 % intervals hold']:.0%}".replace("%", " %"),
-            f"{r['CPU s']:.0f}",
-            *(
-                f"{r[key]:.2f}" if r["in logarithms"] else ""
-                for key in ("RMSE ratio of y itself", "NLL above of y itself")
-            ),
-        ]
-        for r in load("../outside/results/gpss")["results"]["series"]
-    ]
-    header = ["series", "n", "best kernel", "RMSE over the best of ten", "rank of eleven", "NLL above the best"]
-    of_y = ["of y itself: RMSE over the best", "NLL above the best"]
-    return markdown([*header, "90 % intervals hold", "CPU s", *of_y], rows)
-
-
 def series() -> str:
     results = load("../outside/results/series")["results"]
     shown = [r["method"] for r in results["methods"]]
@@ -301,14 +253,6 @@ def structure_probabilities() -> str:
     ]
     header = ["kernels drawn", "series", "best kernel has", "is right", "true one should have", "has"]
     return markdown([*header, "kernels fitted", "CPU s"], rows)
-
-
-def botorch() -> str:
-    rows = [
-        [name, f"{row['cold_total_seconds']:.2f}", f"{row['warm_total_seconds']:.2f}", f"{row['relative_utility']:.2f}"]
-        for name, row in load("bald_vs_botorch")["results"]["table"].items()
-    ]
-    return markdown(["", "fresh process, s", "warm process, s", "true relative utility of the pick"], rows)
 
 
 def plus_minus(cell: dict | None, form: str = ".2f") -> str:
@@ -355,52 +299,6 @@ def bams_table1() -> str:
         gap = row["log_evidence"][row["cks"]] - row["log_evidence"][row["expert"]]
         rows.append([name, *top, f"{gap:+.1f}"])
     return markdown(["series, priors", "first", "second", "third", "CKS less expert, nats"], rows)
-
-
-def _by_problem(results: dict, key: str, form: str) -> list[list[str]]:
-    rows = []
-    for problem, cells in results["problems"].items():
-        row = [problem]
-        for cell in (cells.get(name, {}) for name in results["names"]):
-            shown = over_seeds(cell, key, form)
-            if cell.get("finished", 0) < cell.get("runs", 0):
-                shown += f" {cell['finished']} of {cell['runs']} finished"
-            row.append(shown.strip())
-        rows.append(row)
-    return rows
-
-
-def peers() -> str:
-    results = load("structure_peers")["results"]
-    names, problems = results["names"], results["problems"].values()
-    nll, error = _by_problem(results, "nll", ".2f"), _by_problem(results, "rmse", ".3f")
-    run = {name: [cells[name] for cells in problems if "runs" in cells.get(name, {})] for name in names}
-    seconds = [[cell["cpu_seconds"]["median"] for cell in cells if "cpu_seconds" in cell] for cells in run.values()]
-    nll.append(["CPU s, median", *(f"{median(values):.0f}" if values else "" for values in seconds)])
-    seeds = [{cell["runs"] for cell in cells} for cells in run.values()]
-    nll.append(["seeds a problem", *(" to ".join(map(str, sorted({min(n), max(n)}))) if n else "" for n in seeds)])
-    sentences = []
-    for name, less in results["nll_less_ours"].items():
-        if less:
-            lower = [f"{problem}: {cell['median']:+.2f}" for problem, cell in less.items() if cell["median"] < 0]
-            where = f" ({'; '.join(lower)})" if lower else ""
-            rmse = {p: [results["problems"][p][m]["rmse"]["median"] for m in (name, "ours")] for p in less}
-            closer = [problem for problem, (theirs, ours) in rmse.items() if theirs < ours]
-            best = sum(cell["lowest"] < 0 for cell in less.values())
-            nearer = f" ({'; '.join(closer)})" if closer else ""
-            sentences.append(
-                f"{names[name]} has a lower median NLL than our best kernel on {len(lower)} of "
-                f"{len(less)} problems{where}, a lower NLL with its best seed on {best}, "
-                f"and a lower median RMSE on {len(closer)}{nearer}."
-            )
-    if results["not_run"]:
-        sentences.append(f"Not run yet: {'; '.join(results['not_run'])}.")
-    tables = [markdown([what, *names.values()], rows) for what, rows in (("NLL", nll), ("RMSE", error))]
-    return "\n\n".join([tables[0], " ".join(sentences), tables[1]])
-
-
-def optimum() -> str:
-    return targets("pes_speed")
 
 
 def outside_optimum() -> str:
@@ -476,8 +374,8 @@ def pes_figure4() -> str:
     return _half_way("figure4")
 
 
-OURS = [meats, materials, many_inputs, pools, checks, indices, group_tests, gpss, gpss_series, series, speed, optimum]
-OURS += [structure_probabilities, botorch, peers, outside_optimum, any_model, likelihoods, laboratory]
+OURS = [meats, materials, many_inputs, pools, checks, group_tests, series, speed]
+OURS += [structure_probabilities, outside_optimum, any_model, likelihoods, laboratory]
 OF_PAPERS = [table1, table2, synthetic, figure2, bams_table1, pes_figure1, pes_figure2, pes_figure3, pes_figure4]
 
 
