@@ -148,7 +148,7 @@ def test_labels_in_an_order_are_steps():
 def test_the_pymc_model_has_the_same_density(fit):
     """Labels are exchangeable in it."""
     gpm, thetas = fit.gpm, fit.ensemble.thetas[:3]
-    logp = gpm.model.compile_logp()
+    logp = gpm.model.compile_logp(mode="FAST_COMPILE")
     expected = [logp(gpm.unflatten(theta)) for theta in thetas]
     assert np.allclose(gpm.posterior().values(thetas), expected, rtol=0, atol=1e-6)
     groups = ["T", "stir", "solvent", "base", "base descriptors", "x1", "x2", "x3", "light"]
