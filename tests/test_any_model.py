@@ -586,7 +586,6 @@ REFUSED = [
     (lambda: run(line(), "parameters", targets=["mu"]), "value for each observation, as mu"),
     (lambda: run(line(), "function", targets=["slope"]), "for the goal 'parameters'"),
     (lambda: run(line(), inference="laplace"), "inference must be one of auto, anneal, nuts"),
-    (lambda: run(line(), verify=3), "verify is for GP models"),
     (lambda: run(line(), observed="z"), "one of y, intercept, slope; got 'z'"),
     (lambda: run(line()).tell([[0.0]], 1.0, y_sd=0.1), "error bars are for GP models"),
     (lambda: run(yes_or_no(observed=False)), "the model observes nothing"),
@@ -609,6 +608,23 @@ REFUSED = [
 def test_what_cannot_be_done_is_refused_before_anything_is_measured(use, words):
     with pytest.raises((TypeError, ValueError), match=words):
         use()
+
+
+def test_a_run_from_the_prior_is_verified_from_the_first_measurement_on(tmp_path):
+    """By a longer run, as the fits of a GP are; it goes on from a file."""
+    learner = run(yes_or_no(observed=False), "parameters", observed="yes", verify=1, random_seed=1)
+    learner.ask()
+    assert learner.verification.sizes["n_observations"] == 0
+    learner.tell(learner.ask(), 1)
+    learner.ask()
+    found = learner.verification
+    assert found.n_observations.to_numpy().tolist() == [1]
+    assert abs(float(found.nll_loss[0])) < 0.1
+    assert abs(float(found.evidence_difference[0])) < 4 * float(found.evidence_error[0]) + 0.01
+    with pytest.warns(pma.RunWarning, match="not the model"):
+        learner.save(tmp_path / "run.nc")
+    again = pma.Learner.load(tmp_path / "run.nc", yes_or_no(observed=False))
+    xr.testing.assert_identical(again.verification, found)
 
 
 def test_draws_that_numpy_refuses_are_none():

@@ -183,8 +183,6 @@ def new_run(
         raise ValueError(f"learn must be one of {', '.join(sorted(goals))}; got {learn!r}{hint}")
     if inference not in methods:
         raise ValueError(f"inference must be one of {', '.join(methods)}; got {inference!r}")
-    if are_processes and verify != "never":
-        raise ValueError("verify is for GP models: fit a pm.Model again with more particles, or method='nuts', instead")
     check_flags(repeat=repeat, minimize=minimize)
     repeat, minimize = bool(repeat), bool(minimize)
     subject: FirstDesign | FollowedModels | None = None

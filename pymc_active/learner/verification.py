@@ -57,7 +57,8 @@ class Verification:
     def is_due(self, n: int, n_start: int) -> bool:
         """Whether to verify a fit to ``n`` points, of which a run began with ``n_start``."""
         if self.every == "never" or not self.verdicts:
-            return self.every != "never"
+            # Draws from the prior are exact.
+            return self.every != "never" and n > 0
         last = max(self.verdicts)
         if any(verdict.replaced for verdict in self.verdicts[last].values()):
             return True
