@@ -443,7 +443,7 @@ def test_a_fit_of_exact_data_can_be_predicted_from():
 class Wall:
     """A likelihood that is finite only with much additional noise, as where K + noise is singular by rounding."""
 
-    noise_unit, is_tempered = 1.0, False
+    noise_unit, is_tempered, most_moves = 1.0, False, (1, 2)
 
     def log_priors(self, z):
         return -0.5 * np.square(z).sum(1), -z

@@ -274,7 +274,8 @@ def report(state: str) -> None:
     """Print what a run knows, in the user's units; a ValueError for a foreign or damaged file."""
     with _warnings_as_notes({}):
         learner = _load(state)
-        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if learner.domain.is_pool else DataFrame()
+        has_labels = learner.domain.is_pool and learner.space is None
+        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if has_labels else DataFrame()
         print(f"{Path(state).name}: --target {given.target} --learn {given.learn}{' --minimize' * given.minimize}")
         print(f"{len(learner.y)} results, {len(learner.failures)} failures")
         print("open:", listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or "nothing")

@@ -29,8 +29,9 @@ _SHARE, _TOO_FEW, _LARGEST_FACTOR = 0.85, 0.65, 5.0
 _LEAPFROG, _LENGTH, _ACCEPTANCE, _JITTER = 6, 1.6, 0.8, 0.3
 # Standard errors that are taken off what a trajectory adds to the mean log density.
 _SURE = 3.0
-# Trajectories at each level, and at the end, without additional noise.
-_MOVES = 1, 2
+# Trajectories at each level, and at the end, without additional noise; more, where a path wants them, while particles
+# are so correlated with what they were in any coordinate (``benchmarks/answered.md``).
+_MOVES, _CORRELATED = (1, 2), 0.7
 # Levels after which annealing gives up; K + noise is then numerically singular nearly everywhere.
 MOST_LEVELS = 500
 
@@ -40,6 +41,8 @@ class Path(Protocol):
 
     # Whether the density is one to the power 1 / (1 + noise).
     is_tempered: bool
+    # Trajectories at each level and at the end, at most.
+    most_moves: tuple[int, int]
 
     @property
     def noise_unit(self) -> float:
@@ -89,13 +92,8 @@ class Particles:
 
     def take(self, rows: np.ndarray) -> Particles:
         """Some of the particles, with repeats."""
-        return Particles(
-            self.z[rows],
-            self.log_prior[rows],
-            self.prior_gradient[rows],
-            self.likelihoods.take(rows),
-            self.ancestors[rows],
-        )
+        own = self.z[rows], self.log_prior[rows], self.prior_gradient[rows]
+        return Particles(*own, self.likelihoods.take(rows), self.ancestors[rows])
 
     def where(self, accepted: np.ndarray, other: Particles) -> Particles:
         """``other`` where accepted (S,), else these."""
@@ -191,7 +189,10 @@ def anneal(
         log_evidence += total - np.log(S)
         weights = np.exp(weights - total)
         particles = particles.take(systematic(weights, S, rng))
-        for _ in range(_MOVES[0] if noise else _MOVES[1]):
+        before, is_last = particles.z, not noise
+        for done in range(max(_MOVES[is_last], posterior.most_moves[is_last])):
+            if done >= _MOVES[is_last] and _correlation(before, particles.z) < _CORRELATED:
+                break
             particles = mover.move(particles, noise)
             lag = max(lag, mover.rise)
         accepted.append(mover.acceptance)
@@ -251,6 +252,12 @@ def _choose_factor(in_noise: np.ndarray, noise: float, is_tempered: bool) -> flo
         middle = 0.5 * (low + high)
         low, high = (middle, high) if share(middle) >= _SHARE else (low, middle)
     return float(np.exp(low))
+
+
+def _correlation(before: np.ndarray, after: np.ndarray) -> float:
+    """The largest correlation of a coordinate of particles (S, P) with itself."""
+    a, b = (z - z.mean(0) for z in (before, after))
+    return float(np.max(np.abs((a * b).sum(0)) / np.maximum(len(a) * a.std(0) * b.std(0), np.finfo(float).tiny)))
 
 
 def _evidence_error(ancestors: np.ndarray) -> float:

@@ -40,7 +40,7 @@ from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.summaries import Summarized, Summary
-from pymc_active.support.tables import read_inputs, read_outputs
+from pymc_active.support.tables import read_outputs
 from pymc_active.support.user_warnings import (
     DataWarning,
     DoubtfulFitWarning,
@@ -648,7 +648,7 @@ class Learner(Summarized):
 
     def success_probability(self, X: Any) -> np.ndarray:
         """P(success) of experiments at X (m, D), in the user's units, shape (m,); one while none has failed."""
-        points, success = read_inputs(X, inputs=self._ledger.inputs), self._current.success()
+        points, success = self._ledger.read(X, "X")[0], self._current.success()
         return np.ones(len(points)) if success is None else np.exp(success(points))
 
     def optimum(self, n_optima: int = 200, *, fixed: Mapping | None = None, progressbar: bool = True) -> Optimum:

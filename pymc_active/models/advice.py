@@ -54,8 +54,8 @@ def advise_on(model: GPModel, is_asked: bool = False) -> list[str]:
         # Such numbers look like other units and far points, too.
         return [text]
     questions = _OF_INPUTS if model.likelihood is not None else (*_OF_INPUTS, *_OF_OUTPUTS)
-    # A run speaks of its box before it asks.
-    asked = (question for question in questions if not (is_asked and question is _decades))
+    # A run speaks of its box before it asks, and of what breaks its constraints when that is told.
+    asked = (question for question in questions if not (is_asked and question in (_decades, _broken)))
     return [text for question in asked if (text := question(model))]
 
 
@@ -72,6 +72,11 @@ def _points_and_box(model: GPModel) -> str | None:
     are_several = len(np.unique(X, axis=0)) >= _SEVERAL
     text = _elsewhere(f"all {len(X)} points", X, "its bounds", np.stack(box), model) if are_several else None
     return text or far_outside(X, *box, model.inputs)
+
+
+def _broken(model: GPModel) -> str | None:
+    broken = None if model.space is None else model.space.broken(model.X)
+    return broken and f"{broken}: the model learns it all the same. If it is a slip, correct X"
 
 
 def _decades(model: GPModel) -> str | None:
@@ -293,6 +298,6 @@ def _elsewhere(
 
 
 type Question = Callable[[GPModel], str | None]
-_OF_INPUTS: tuple[Question, ...] = (_points_and_box, _known_period, _decades)
+_OF_INPUTS: tuple[Question, ...] = (_points_and_box, _broken, _known_period, _decades)
 # Of measurements in units of y.
 _OF_OUTPUTS: tuple[Question, ...] = (_outputs, _scale, _prior_in_other_units)

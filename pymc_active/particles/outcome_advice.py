@@ -67,7 +67,7 @@ def outcome_advice(fit: Fit) -> str | None:
             "that failed, tell NaN in their place, so that the model learns where experiments fail: as numbers they "
             "hide what happens elsewhere, and the recommended point may be worse than a measured one"
         )
-    if len(fit.y) < _FEWEST or fit.data.y_sd is not None:
+    if len(fit.y) < _FEWEST or fit.data.y_sd is not None or not np.ptp(y):
         return None
     name, gain = best_map(fit)
     if gain <= _LARGE_GAIN:

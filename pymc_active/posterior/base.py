@@ -112,6 +112,8 @@ class Posterior(ABC):
     n_parameters: int
     # Whether additional noise stands for a power of the likelihood, 1 / (1 + noise).
     is_tempered = False
+    # Of particles, at each level of annealing and at the end, at most.
+    most_moves = 1, 2
     # Whether it is evaluated by NumPy, and whether log likelihoods and gradients of particles are one compiled loop.
     is_array, is_fused = False, False
     # Whether threads may climb it side by side: a climb is compiled, and does not hold Python's lock.

@@ -26,8 +26,8 @@ class AnnealedModel:
     Additional noise is in variances of y; an outcome without a scale has its log likelihood divided by one more.
     """
 
-    # Of the additional noise.
-    noise_unit = 1.0
+    # Of the additional noise; and trajectories at most, since some models are stiff and all are quickly evaluated.
+    noise_unit, most_moves = 1.0, (4, 12)
 
     def __init__(self, graphs: ModelGraphs, data: Data, tables: Sequence[np.ndarray], read):
         self.graphs, self.data, self.tables, self._read = graphs, data, tables, read

@@ -36,7 +36,7 @@ def parse(text: str, names: Sequence[str]) -> Linear:
         quoted.append(match[1])
         return f"_quoted_{len(quoted) - 1}"
 
-    wanted = 'a linear condition such as "a + b + c == 1" or "2 * a <= b"; anything else as a function of a table'
+    wanted = 'a linear condition such as "a + b + c == 1"; anything else, in Python, as a function of a table'
     try:
         tree = ast.parse(re.sub(r"`([^`]+)`", short, text).strip(), mode="eval").body
         assert isinstance(tree, ast.Compare)

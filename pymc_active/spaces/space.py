@@ -343,8 +343,10 @@ class Space(Summarized):
         return found
 
     def spread(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Points (n, D): of several random sets the one whose nearest two are farthest apart."""
-        sets = self.draw(_SETS * n, rng).reshape(_SETS, n, -1)
+        """Points (n, D): of several Latin hypercubes, or random sets that can be made, the one that is spread most."""
+        ranks = rng.permuted(np.tile(np.arange(n)[:, None], (_SETS, 1, len(self.variables))), axis=1)
+        cubes = self.at(((ranks + rng.random(ranks.shape)) / n).reshape(_SETS * n, -1))
+        sets = (self.draw(_SETS * n, rng) if self.linear or self.functions else cubes).reshape(_SETS, n, -1)
         scaled = sets / self.scale[1]
         apart = np.square(scaled[:, :, None] - scaled[:, None]).sum(-1) + np.where(np.eye(n), np.inf, 0.0)
         return sets[apart.min((1, 2)).argmax()]

@@ -165,7 +165,7 @@ def decompose(
     inputs = list(zip(names, *maps, units, strict=True))
     phrases = [", times ".join(_phrase(leaf, own[c], weights, inputs) for leaf in term) for c, term in enumerate(terms)]
     words = [
-        f"{text[0].upper()}{text[1:]} ({percent(share)} of the variance)"
+        f"{text[0].upper()}{text[1:]} ({percent(share)} of the variance{', against the others' * (share < 0)})"
         for text, share in zip(phrases, shares, strict=True)
     ]
     components = xr.Dataset(

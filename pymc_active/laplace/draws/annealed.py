@@ -74,7 +74,7 @@ class _Path:
         gradients = np.einsum("ks,ksp->sp", np.exp(values - total), np.stack([gradient for _, gradient in each]))
         return np.where(lost, -np.inf, total), gradients
 
-    is_tempered = False
+    is_tempered, most_moves = False, (1, 2)
 
     def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0, start: np.ndarray | None = None) -> Likelihoods:
         """The log of (p / q)^b, its gradients, and its derivatives in ``extra_noise``."""
