@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from users import users_gp
 
 import pymc_active as pma
-from pymc_active.inference.annealing import anneal
+from pymc_active.inference.annealing import Mover, Particles, anneal
 from pymc_active.particles import choose, modes, particle_fit
 from pymc_active.particles.modes import anneal_around, from_modes
 from pymc_active.particles.smc import run_smc
@@ -454,6 +454,32 @@ class Wall:
         if extra_noise > 1e-2:
             gradient[:, 0], in_noise = (1 - z[:, 0]) / extra_noise, 0.5 * np.square((z[:, 0] - 1) / extra_noise)
         return Likelihoods(value, gradient, in_noise)
+
+
+class NoData(Wall):
+    """A likelihood that says nothing, so that there are two levels; it lets particles move often."""
+
+    most_moves = 4, 12
+
+    def log_likelihoods(self, z, extra_noise=0.0, start=None):
+        return Likelihoods(np.zeros(len(z)), np.zeros_like(z), np.zeros(len(z)))
+
+
+@pytest.mark.parametrize(("kept", "n_moves"), [(0.0, 1 + 2), (0.8, 2 + 2), (0.97, 4 + 12)])
+def test_particles_move_until_they_forget_where_they_were(monkeypatch, kept, n_moves):
+    """The correlation of a coordinate with itself before is kept to the power of the moves; 0.97 ** 12 is 0.69."""
+    count, rng = [], np.random.default_rng(1)
+
+    def move(self, particles, extra_noise=0.0):
+        count.append(extra_noise)
+        z = particles.z.copy()
+        z[:, 1] = kept * z[:, 1] + np.sqrt(1 - kept**2) * rng.normal(size=len(z))
+        z[:, 0] = rng.normal(size=len(z))
+        return Particles.at(self.posterior, z, extra_noise, particles.ancestors)
+
+    monkeypatch.setattr(Mover, "move", move)
+    anneal(NoData(), rng.normal(size=(20_000, 2)), rng)
+    assert len(count) == n_moves
 
 
 def test_what_cannot_be_annealed_is_an_error_and_no_nan():
