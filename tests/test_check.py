@@ -353,7 +353,7 @@ def test_bad_input_is_refused_before_a_longer_run_begins(fit, trace, particles, 
         with pytest.raises(ValueError, match=message):
             pma.check(**{"fit": fit} | keywords)
     for other in (fit.gpm, fit.ensemble, {"SE": fit}):
-        with pytest.raises(TypeError, match=r"check takes a fit of one model, as .*best; got"):
+        with pytest.raises(TypeError, match=r"check takes a fit of one model, of several .*best; got"):
             pma.check(other)
     for other in (xr.Dataset(), fit.ensemble):
         with pytest.raises(TypeError, match=r"reference must be a DataTree of draws.* or a fit; got"):

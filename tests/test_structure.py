@@ -42,6 +42,8 @@ def found():
 def test_the_structure_of_the_data_is_found(found):
     assert parse(found.best.gpm.description[len("composite_gp(") : -1]) == parse("LIN + PER")
     assert found.table.probability.sel(model=str(found.best.gpm.expression)) > 0.9
+    with pytest.raises(TypeError, match=r"StructureSearch: take found\.best"):
+        pma.predict(found, X)
 
 
 def test_each_level_holds_the_neighbours_of_the_best_of_the_level_before(found):

@@ -116,7 +116,7 @@ def check(
     if isinstance(random_seed, np.random.Generator):
         random_seed = int(random_seed.integers(2**31))
     if not isinstance(fit, Fit):
-        raise TypeError(f"check takes a fit of one model, as learner.fit.best or found.best; got {kind_of(fit)}")
+        raise TypeError(f"check takes a fit of one model, of several learner.fit.best; got {kind_of(fit)}")
     gpm = fit.gpm
     if n_particles is not None:
         count("n_particles", n_particles, least=FEWEST)

@@ -28,6 +28,7 @@ _INSTEAD = {
     "Learner": ": pass learner.fit, or learner.fit.best of several models",
     "Process": ": fit it first, pma.fit(model)",
     "Model": ", a pm.Model: fit it first, pma.fit(model); one with a pm.gp.Marginal is a GPModel by pma.from_marginal",
+    "StructureSearch": ": take found.best, found.average, or found.predict(X_new); found.best.gpm is a model",
 }
 
 
