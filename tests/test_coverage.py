@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 import pymc_active as pma
+from pymc_active.process.process import Process
 
 pytestmark = pytest.mark.nightly
 
@@ -75,7 +76,7 @@ def test_intervals_of_any_model_cover_the_truth(write):
     with pm.Model() as model:
         write()
     drawn = pm.sample_prior_predictive(100, model, random_seed=4)
-    process = pma.fit(model, random_seed=0, progressbar=False).gpm
+    process = Process(model)
     X, ranks = process.X, []
     for i in range(100):
         process.set_data(X, drawn["prior_predictive"]["y"].to_numpy()[0, i])

@@ -57,7 +57,8 @@ def from_modes(
         z = weighted.resample(n_particles, rng)
         evidence, error = weighted.evidence.value, weighted.evidence.error
     else:
-        if fit.gpm.embedding is None and len(fit.y) <= _UP_TO and isinstance(prior, GaussianPrior):
+        is_cheap = not is_quick and fit.gpm.embedding is None and len(fit.y) <= _UP_TO
+        if is_cheap and isinstance(prior, GaussianPrior):
             annealed = anneal_around(fit, n_annealed or n_particles, rng, reason, renew)
             if np.isfinite(annealed.log_evidence_error):
                 return replace(annealed, made={**annealed.made, "n_weighted": size, "confirmed": False})
