@@ -255,12 +255,8 @@ NUMBERS = {
     "tables": {
         name: marked(page, name)
         for name, page in {
-            "outside_optimum": "README.md",
-            "meats": "benchmarks/README.md",
-            "botorch": "benchmarks/README.md",
             "table1": "benchmarks/paper_mgp/README.md",
             "synthetic": "benchmarks/paper_bams/README.md",
-            "pes_figure1": "benchmarks/paper_pes/README.md",
             "pes_figure2": "benchmarks/paper_pes/README.md",
         }.items()
     },

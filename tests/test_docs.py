@@ -94,6 +94,11 @@ def test_tables_are_those_of_the_committed_results(script, tmp_path):
             assert (tmp_path / page).read_text() == (ROOT / page).read_text(), f"run python benchmarks/{script}"
 
 
+def test_numbers_and_tables_of_the_pages_are_there():
+    """Also those that a page takes from another one."""
+    subprocess.run([sys.executable, ROOT / "docs" / "results.py"], check=True)
+
+
 def test_a_block_of_two_engines_says_which_report_is_of_which(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     tables = import_module("_tables")
