@@ -16,6 +16,8 @@ from scipy.special import expit, log_expit, logsumexp
 
 import pymc_active as pma
 from pymc_active.active import bald, bams, epig
+from pymc_active.checking import compare
+from pymc_active.learner import verification
 from pymc_active.process.information import AllParameters, Information, ModelIdentity, of_predictions, of_targets
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process
@@ -625,6 +627,28 @@ def test_a_run_from_the_prior_is_verified_from_the_first_measurement_on(tmp_path
         learner.save(tmp_path / "run.nc")
     again = pma.Learner.load(tmp_path / "run.nc", yes_or_no(observed=False))
     xr.testing.assert_identical(again.verification, found)
+
+
+def test_a_longer_run_of_several_models_has_their_evidences(monkeypatch):
+    """Also where it is better: then it takes the place of the fit, and the models are told apart by it."""
+    own = verification.compare
+
+    def worse(*arguments):
+        found = own(*arguments)
+        found["predictions"]["nll"] = found["predictions"]["nll"] + 1.0
+        return found
+
+    monkeypatch.setattr(verification, "compare", worse)
+    # The longer run is made as the fit is, in whatever way a fit of one model would be.
+    monkeypatch.setattr(compare, "fit_process", lambda *arguments: pytest.fail("it may be by NUTS, without evidence"))
+    with pm.Model() as curve:
+        pm.Normal("y", pm.Normal("height", 0, A) * pm.Data("x", X) ** 2, NOISE, observed=Y)
+    learner = run({"line": line(), "curve": curve}, "model", verify=1, random_seed=1)
+    with pytest.warns(pma.DoubtfulFitWarning, match="is worse than a longer run"):
+        learner.ask()
+    assert np.isfinite(learner.fit.probability).all()
+    # The other one is too improbable to be verified.
+    assert [len(fit.ensemble) for fit in learner.fit.values()] == [2048, 512]
 
 
 def test_draws_that_numpy_refuses_are_none():

@@ -145,9 +145,10 @@ class Reference(NamedTuple):
 
 
 def make_reference(
-    fit: Fit, reference: Any, X: np.ndarray, n_particles: int | None, seed: int | None, progressbar: bool = False
-) -> Reference:
-    """What ``reference`` stands for, and predicts at X; without one, a longer run, which may take minutes.
+    fit: Fit, reference: Any, X: np.ndarray, n_particles: int | None, seed: int | None, progressbar: bool = False,
+    renew: Callable[..., Fit] | None = None,
+) -> Reference:  # fmt: skip
+    """What ``reference`` stands for, and predicts at X; without one, a longer run (by ``renew``), maybe for minutes.
 
     A TypeError or ValueError for what cannot be the reference of the fit.
     """
@@ -161,14 +162,13 @@ def make_reference(
         # The seed of the fit would make the fit again.
         rng = np.random.default_rng(None if seed is None else (seed, _LONGER))
         n = _LONGER * gpm.n_particles(len(fit.y)) if n_particles is None else n_particles
-        longer = fit_process if is_of_processes(fit) else longer_run
+        longer = renew or (fit_process if is_of_processes(fit) else longer_run)
         with nullcontext() if gpm.data.equals(fit.data) else holding(gpm, fit.data):
             # With nothing to be averaged over the fit is exact.
             reference = longer(gpm, n, rng, progressbar) if gpm.shapes else fit
     if not isinstance(reference, Fit):
-        raise TypeError(
-            f"reference must be a DataTree of draws, as pma.sample returns it, or a fit; got {type(reference).__name__}"
-        )
+        got = type(reference).__name__
+        raise TypeError(f"reference must be a DataTree of draws, as pma.sample returns it, or a fit; got {got}")
     if not reference.data.equals(fit.data):
         raise ValueError("the reference is a fit to other data: fit both to the same")
     draws, doubts = reference.reference_draws(seed), tuple(reference.diagnostics["warnings"])

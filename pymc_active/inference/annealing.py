@@ -190,7 +190,7 @@ def anneal(
         weights = np.exp(weights - total)
         particles = particles.take(systematic(weights, S, rng))
         before, is_last = particles.z, not noise
-        for done in range(max(_MOVES[is_last], posterior.most_moves[is_last])):
+        for done in range(posterior.most_moves[is_last]):
             if done >= _MOVES[is_last] and _correlation(before, particles.z) < _CORRELATED:
                 break
             particles = mover.move(particles, noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import xarray as xr
@@ -13,6 +13,7 @@ from pymc_active.checking.compare import compare, make_reference
 from pymc_active.checking.verdict import WORSE, Differences
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.particle_fit import ParticleFit
+from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # "sometimes" verifies when there are this many times the points of the last verification.
@@ -113,7 +114,10 @@ class Verification:
 
 
 def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Verdict, Any]:
-    reference = make_reference(fit, None, X, _LONGER * fit.gpm.n_particles(len(fit.y)), seed, progressbar)
+    # Several PyMC models are told apart by their evidences, which NUTS would not know: as the fit was made.
+    renew = cast("ParticleFit", fit).renew if is_of_processes(fit) else None
+    n_particles = _LONGER * fit.gpm.n_particles(len(fit.y))
+    reference = make_reference(fit, None, X, n_particles, seed, progressbar, renew)
     found = Differences.of(compare(fit, reference, X, np.arange(len(X))))
     is_replaced = found.nll_loss > WORSE and not found.reference_misses_mass
     # A model without free parameters is its own reference.

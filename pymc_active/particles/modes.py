@@ -55,7 +55,8 @@ def from_modes(
     prior = getattr(fit.best.posterior, "prior", None)
     if confirmed or size >= _FEW_WEIGHTED or (is_quick and size > 0):
         z = weighted.resample(n_particles, rng)
-        evidence, error = weighted.evidence.value, weighted.evidence.error
+        known = weighted.evidence
+        evidence, error = known.value, known.error
     else:
         is_cheap = not is_quick and fit.gpm.embedding is None and len(fit.y) <= _UP_TO
         if is_cheap and isinstance(prior, GaussianPrior):

@@ -128,20 +128,27 @@ class FittedKernels:
 
     def sample_best(self) -> None:
         """Give the best kernel, if it was sampled, as many particles as :func:`pymc_active.fit` would."""
-        if (label := str(self.ranked()[0].expression)) in self.sampled:
+        left = set(self.sampled)  # more draws may say that another one is the best
+        while (best := self.ranked()) and (label := str(best[0].expression)) in left:
+            left.remove(label)
             self.sampled[label] = self._sampled(label, self.modes[label].gpm.n_particles(len(self.y)), None)
 
     def _sampled(self, label: str, n_particles: int, draws: int | None) -> ParticleFit:
-        rng, reason = np.random.default_rng(self.seed), "its kernel was searched by modes"
-        fit = from_modes(self.modes[label], n_particles, rng, reason, choose, n_weighted=draws)
+        rng, why = np.random.default_rng(self.seed), "its kernel was searched by modes"
+        fit = from_modes(self.modes[label], n_particles, rng, why, choose, n_weighted=draws)
         _forget(self.modes[label])
         return fit
 
     def _near_best(self) -> list[str]:
-        values = {label: _log_evidence(fit) for label, fit in self.fits.items()}
-        scores = {label: value + self.log_prior(label) for label, value in values.items() if np.isfinite(value)}
+        finite = [(label, value) for label, value in self._log_evidences().items() if np.isfinite(value)]
+        scores = {label: value + self.log_prior(label) for label, value in finite}
         best = sorted(scores, key=scores.__getitem__, reverse=True)[:MOST]
         return [label for label in best if scores[label] > scores[best[0]] - FAR]
+
+    def _log_evidences(self) -> dict[str, float]:
+        """By label; minus infinity where the posterior is finite at the mode alone: doubtful, and the others stay."""
+        values = {label: fit.evidence.value for label, fit in self.fits.items()}
+        return values | {label: -np.inf for label, fit in self.sampled.items() if not fit.made["n_weighted"]}
 
     def log_prior(self, label: str) -> float:
         """Of the structure of a kernel, nats."""
@@ -173,7 +180,7 @@ class FittedKernels:
         """What the result of the search shows, over ``model``."""
         labels = [str(expression) for expression in self.records]
         structure = {label: self.log_prior(label) for label in labels}
-        log_evidence = pd.Series({label: _log_evidence(fit) for label, fit in self.fits.items()}, dtype=float)
+        log_evidence = pd.Series(self._log_evidences(), dtype=float)
         scores = (log_evidence + pd.Series(structure)).dropna()
         known = {
             "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),
@@ -220,11 +227,6 @@ def preferred(table: xr.Dataset) -> np.ndarray:
     order, doubtful = ranking(table), table.doubtful.to_numpy()
     order = order[table.error.to_numpy()[order] == ""]
     return order if doubtful[order[0]] else order[~doubtful[order]]
-
-
-def _log_evidence(fit: Fit) -> float:
-    """Minus infinity where the posterior is finite at the mode alone: doubtful, and no reason to lose other fits."""
-    return fit.evidence.value if fit.diagnostics.get("n_weighted", 1.0) > 0 else -np.inf
 
 
 def _forget(fit: LaplaceFit) -> None:

@@ -271,8 +271,7 @@ def compositional_kernel_search(
                 growth.search.sample()
                 if budget is None and growth.search.fits and growth is (of_log or of_y):
                     growth.grow_around()
-                if growth.search.modes:
-                    growth.search.sample_best()
+                growth.search.sample_best()
         except KeyboardInterrupt:
             if not of_y.search.fits:
                 raise
