@@ -6,7 +6,8 @@ the smallest records. Records are made without warnings, except where a script c
 
 A record holds the number of the engine (``pymc_active.ENGINE``) and the commit that made it; code that is not committed
 makes none. A table is of one engine, the newest with at least half as many records as any, or ``--engine``. Records
-without a number are older than the numbers: engine 0.
+without a number are older than the numbers: engine 0. Records of ``peers``, methods that do not depend on the engine,
+count for any.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,32 +37,32 @@ Record = Callable[..., dict | None]
 Report = Callable[[dict[Key, dict]], tuple[Any, Any, list[dict]]]
 
 
-def read(path: Path, engine: int | None = None) -> list[dict]:
+def read(path: Path, engine: int | None = None, peers: Container[str] = ()) -> list[dict]:
     """Records of one engine, in order; by default the newest with half as many as the fullest, so that tables stay."""
     lines = path.read_text().splitlines() if path.exists() else []
     records = [json.loads(line) for line in lines]
     if engine is None:
-        made = Counter(r.get("engine", 0) for r in records)
+        made = Counter(r.get("engine", 0) for r in records if r["method"] not in peers)
         engine = max((one for one, n in made.items() if 2 * n >= max(made.values())), default=0)
-    return [r for r in records if r.get("engine", 0) == engine]
+    return [r for r in records if r["method"] in peers or r.get("engine", 0) == engine]
 
 
-def load(path: Path, engine: int | None = None) -> dict[Key, dict]:
+def load(path: Path, engine: int | None = None, peers: Container[str] = ()) -> dict[Key, dict]:
     """The records of :func:`read` by (row, method, repeat)."""
-    return {(r["row"], r["method"], r["repeat"]): r for r in read(path, engine)}
+    return {(r["row"], r["method"], r["repeat"]): r for r in read(path, engine, peers)}
 
 
-def fill(path: Path, keys: Iterable[Key], record: Record, max_minutes: float, *, any_engine: bool = False) -> None:
+def fill(path: Path, keys: Iterable[Key], record: Record, max_minutes: float, peers: Container[str] = ()) -> None:
     """Make the records that are missing, in order, at lowest priority until the time is up.
 
-    ``record`` returns None to skip a key. With ``any_engine`` a record does not depend on the engine.
+    ``record`` returns None to skip a key.
     """
     path.parent.mkdir(exist_ok=True)
     made_by = _report.committed()
     os.nice(19)
     start = time.perf_counter()
     for key in keys:
-        if key in (load(path, pma.ENGINE) | load(path, 0) if any_engine else load(path, pma.ENGINE)):
+        if key in load(path, pma.ENGINE, peers):
             continue
         if time.perf_counter() - start > 60 * max_minutes:
             print("time is up")
@@ -126,13 +127,14 @@ def common(records: Iterable[Key], rows: Iterable[str], methods: Iterable[str]) 
     return pairs or sys.exit("there is no run yet that all methods have")
 
 
-def show(doc: str, path: Path, report: Report, engine: int | None = None) -> None:
-    """Write what the records say, if there are any."""
-    if not (records := load(path, engine)):
+def show(doc: str, path: Path, report: Report, engine: int | None = None, peers: Container[str] = ()) -> None:
+    """Write what the records say, if there are any; the table's engine and commits are those of our own records."""
+    if not (records := load(path, engine, peers)):
         print("there are no records yet")
         return
     results, figure, targets = report(records)
-    _report.write(doc, threads="one", targets=targets, results=results, figure=figure, records=records.values())
+    made = [r for r in records.values() if r["method"] not in peers]
+    _report.write(doc, threads="one", targets=targets, results=results, figure=figure, records=made)
 
 
 def smallest(doc: str, makers: dict[Key, Callable[[], dict | None]], report: Report) -> None:
@@ -154,7 +156,13 @@ def smallest(doc: str, makers: dict[Key, Callable[[], dict | None]], report: Rep
 
 
 def main(
-    doc: str, keys: Iterable[Key], record: Record, report: Report, small: dict[Key, Callable[[], dict | None]]
+    doc: str,
+    keys: Iterable[Key],
+    record: Record,
+    report: Report,
+    small: dict[Key, Callable[[], dict | None]],
+    *,
+    peers: Container[str] = (),
 ) -> None:
     """A benchmark, whose records are in ``results/<script>.jsonl``; ``small`` makes the smallest ones."""
     arguments = options(doc)
@@ -163,5 +171,5 @@ def main(
         smallest(doc, small, report)
         return
     if arguments.minutes:
-        fill(path, chosen(keys, arguments), record, arguments.minutes)
-    show(doc, path, report, arguments.engine)
+        fill(path, chosen(keys, arguments), record, arguments.minutes, peers)
+    show(doc, path, report, arguments.engine, peers)

@@ -144,4 +144,4 @@ def report(records):
 if __name__ == "__main__":
     rows = [f"{name}/{D}" for name, D in product(FUNCTIONS, SIZES)]
     small = {(rows[0], method, 0): partial(record, rows[0], method, 0) for method in METHODS}
-    main(__doc__, every(rows, METHODS, SEEDS), record, report, small)
+    main(__doc__, every(rows, METHODS, SEEDS), record, report, small, peers=("GTBO",))

@@ -87,4 +87,4 @@ def report(records):
 if __name__ == "__main__":
     name = next(iter(OF_MANY_INPUTS))
     small = {(name, m, 0): partial(record, name, m, 0, (1, 2)) for m in METHODS}
-    main(__doc__, every(OF_MANY_INPUTS, METHODS, REPEATS), record, report, small)
+    main(__doc__, every(OF_MANY_INPUTS, METHODS, REPEATS), record, report, small, peers=_peers.METHODS)

@@ -153,4 +153,4 @@ def report(records):
 
 if __name__ == "__main__":
     small = {("autoam", method, 0): partial(record, "autoam", method, 0, 2) for method in METHODS}
-    main(__doc__, every(TABLES, METHODS, REPEATS), record, report, small)
+    main(__doc__, every(TABLES, METHODS, REPEATS), record, report, small, peers=("forest",))

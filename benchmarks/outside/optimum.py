@@ -115,4 +115,4 @@ def report(records):
 
 if __name__ == "__main__":
     small = {("branin", m, 0): partial(record, "branin", m, 0, (1, 2)) for m in (*METHODS, WARPED, TWO, ROUGH, AUTO)}
-    main(__doc__, every(FUNCTIONS, (*METHODS, *OTHERS), REPEATS), record, report, small)
+    main(__doc__, every(FUNCTIONS, (*METHODS, *OTHERS), REPEATS), record, report, small, peers=_peers.METHODS)

@@ -294,4 +294,4 @@ def report(records):
 
 if __name__ == "__main__":
     small = {("signs2/0.0", method, 0): partial(record, "signs2/0.0", method, 0) for method in METHODS}
-    main(__doc__, keys(), record, report, small)
+    main(__doc__, keys(), record, report, small, peers=PEERS)
