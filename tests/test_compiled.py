@@ -211,3 +211,13 @@ def test_without_a_place_on_disk_they_are_compiled_in_the_process(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.split() == ["3.0"]
+
+
+def test_every_blas_is_limited_also_if_nothing_has_loaded_it_before():
+    """Evaluations took ten times as long where that of SciPy used threads of its own within ours."""
+    code = (
+        "from pymc_active.support import threads; known = len(threads._controller()[0].info()); import pymc, scipy.linalg;"
+        "print(known == len(threads.ThreadpoolController().info()))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "True"
