@@ -305,7 +305,6 @@ def outside_optimum() -> str:
     results = load("optimum", OUTSIDE)["results"]
     names = {
         "expected_improvement": '`learn="maximum"`',
-        "pes": '`criterion="pes"`',
         "logei": "BoTorch LogEI, its defaults",
         "optuna": "Optuna's GP sampler, its defaults",
     }
@@ -318,7 +317,8 @@ def outside_optimum() -> str:
     runs, p = results["table"][0]["runs"], results["friedman_p"]
     note = f"Mean of {runs} runs with the same starts, after 25 answers; regret in sds of the function."
     chance = ", so their order may be chance" if p > 0.05 else ""
-    return markdown(header, rows) + f"\n\n{note} Friedman test of the ranks: p = {p:.2f}{chance}."
+    level = "< 0.001" if p < 0.001 else f"= {p:.2f}"
+    return markdown(header, rows) + f"\n\n{note} Friedman test of the ranks: p {level}{chance}."
 
 
 def pes_figure1() -> str:

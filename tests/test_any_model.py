@@ -521,6 +521,17 @@ def test_groups_and_exposures_are_columns_of_the_candidates():
     assert asked.group_of.dtype == pool.group_of.dtype
 
 
+def test_rows_need_no_name_where_columns_have_some():
+    with pm.Model(coords={"metal": ["Cu", "Zn"], "assay": range(4)}) as model:
+        inputs = pm.Data("x", np.c_[X, X**2], dims=(None, "metal"))
+        pm.Normal("y", inputs @ pm.Normal("b", dims="metal"), 0.5, observed=Y, dims="assay")
+    learner = pma.Learner(model, "parameters", pool=pd.DataFrame({"Cu": X, "Zn": 2.0}), random_seed=1)
+    learner.tell(learner.ask(), 1.0)
+    assert learner.to_datatree().constant_data.metal.to_numpy().tolist() == ["Cu", "Zn"]
+    assert model.named_vars_to_dims["x"] == (None, "metal")
+    assert list(model.coords) == ["metal", "assay"]
+
+
 def test_columns_are_in_the_order_of_the_model():
     x = np.linspace(0, 1, 6)
     with pm.Model() as model:
@@ -530,6 +541,12 @@ def test_columns_are_in_the_order_of_the_model():
     assert fit.gpm.inputs == ["a", "b"]
     assert_allclose(pma.predict(fit, [[1.0, 100.0]]).f_mean, 2, atol=0.2)
     assert_allclose(pma.predict(fit, {"b": [100.0], "a": [1.0]}).f_mean, 2, atol=0.2)
+
+
+def two_outcomes():
+    x, slope = pm.Data("x", X), pm.Normal("slope")
+    pm.Normal("y", slope * x, 1, observed=Y)
+    pm.Poisson("z", pm.math.exp(slope * x), observed=[0, 1, 1, 4])
 
 
 WRITTEN = {
@@ -544,6 +561,7 @@ WRITTEN = {
     "impossible": lambda: pm.Poisson("y", pm.LogNormal("k") * pm.Data("x", np.array([1.0, 2.0])), observed=[2, -4]),
     "a part": lambda: pm.Normal("y", pm.Normal("slope") * pm.Data("x", X), 1, observed=Y, total_size=100),
     "no parameters": lambda: pm.Normal("y", pm.Data("x", X), 1, observed=Y),
+    "two outcomes": two_outcomes,
 }
 
 
@@ -575,6 +593,12 @@ REFUSED = [
     (lambda: fitted(written("integer")), "k: a free variable must be continuous"),
     (lambda: run(written("constants"), "parameters"), r"use x = pm\.Data"),
     (lambda: run(written("vectors"), "parameters"), "entries depend on each other"),
+    (lambda: epig(fitted(written("vectors")), X), "entries depend on each other"),
+    (
+        lambda: run(written("two outcomes"), "parameters"),
+        "y, z are observed: name the one to be measured by observed='y'",
+    ),
+    (lambda: pma.predict(fitted(written("two outcomes")), [[1.0]]), "y, z are observed: name the one to be measured"),
     (lambda: run(written("category"), "maximum"), "'y' is Categorical, which has no expected value"),
     (lambda: run(with_groups(), pool=GROUPS), "group_of = 2 is a level that the model does not"),
     (lambda: run(with_groups(), pool=GROUPS | {"group_of": [0.5]}), "must be whole"),

@@ -75,7 +75,11 @@ MISTAKES = [
     (lambda: pma.ard_gp(X, ["a"] * 8), TypeError, "y must hold numbers"),
     (lambda: pma.ard_gp(X, y + 1j), TypeError, "y must hold numbers, .* complex"),
     (lambda: pma.ard_gp(np.ma.masked_array(X, np.eye(8, 2)), y), ValueError, "X must be finite: 2 .* row 0, column 0"),
-    (lambda: pma.ard_gp(FRAME.convert_dtypes().replace(X[2, 1], pd.NA), y), ValueError, "X must be finite: 1 .* row 2"),
+    (
+        lambda: pma.ard_gp(FRAME.convert_dtypes().replace(X[2, 1], pd.NA), y),
+        ValueError,
+        "X must be finite: 1 .* row 2, column heat",
+    ),
     (lambda: pma.ard_gp([[1.0, 2.0], [3.0]], [1.0, 2.0]), TypeError, "X must hold numbers"),
     (lambda: pma.ard_gp(FRAME.assign(operator="Ann"), y), TypeError, r"'Ann' \(see operator: for labels pass space="),
     (lambda: pma.ard_gp(FRAME.assign(dose="0,1"), y), TypeError, r"\(see dose: strip units, .*decimal=','\)"),

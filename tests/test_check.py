@@ -194,7 +194,7 @@ def searched():
     """A wave at 40 points, where fit relies on draws around searched modes."""
     x = np.random.default_rng(3).uniform(-1, 1, (40, 1))
     y = np.sin(9 * x[:, 0]) + 0.1 * np.random.default_rng(4).normal(size=40)
-    return pma.ard_gp(x, y, bounds=[(-1, 1)])
+    return pma.ard_gp(x, y, kernel="ExpQuad", bounds=[(-1, 1)])
 
 
 def test_a_longer_run_is_not_the_fit_again(searched):

@@ -228,7 +228,7 @@ def test_models_by_name(lab):
     lab(*POOLED, *QUICK, "--model", "SE[density] + LIN", "-n", "0")
     assert lab.load().gpm.description == "composite_gp(SE[1] + LIN)"
     lab(*POOLED, *QUICK, "-n", "0", "--rebuild")
-    assert lab.load().gpm.description == "ard_gp(ExpQuad)"
+    assert lab.load().gpm.description == "ard_gp(Matern52)"
     X = pd.DataFrame(rng.normal(size=(8, 16)), columns=[f"x{i}" for i in range(16)])
     lab.write("pool.csv", X)
     lab.write("measurements.csv", X[:5].assign(y=np.arange(5.0)))

@@ -29,7 +29,7 @@ def dryness(table):
 @pytest.fixture(scope="module")
 def box():
     table = pd.DataFrame(RNG.uniform([-1, 0], [1, 80], (16, 2)), columns=list(BOUNDS))
-    gpm = pma.ard_gp(table, dryness(table) + 0.05 * RNG.normal(size=16), bounds=BOUNDS)
+    gpm = pma.ard_gp(table, dryness(table) + 0.05 * RNG.normal(size=16), kernel="ExpQuad", bounds=BOUNDS)
     learner = pma.Learner(gpm, "function", bounds=BOUNDS, random_seed=0, inference="laplace")
     assert learner.fit
     return learner

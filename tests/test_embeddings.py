@@ -163,7 +163,7 @@ def test_relevance_of_an_ard_model_is_one_over_its_lengthscales():
 def test_bad_input(fit, trace):
     other = xr.DataTree.from_dict({"posterior": trace["posterior"].to_dataset().drop_vars("R")})
     ard = pma.ard_gp(X, Y)
-    with pytest.raises(TypeError, match="a fit, an Ensemble or a DataTree of draws; got int"):
+    with pytest.raises(TypeError, match=r"a fit .*or a trace; got int"):
         pma.relevance(3)
     for call, message in (
         (lambda: pma.relevance(trace), "pass model=gpm"),

@@ -22,7 +22,7 @@ POINT = {"log_lengthscale": np.log([0.5, 1.5]), "log_outputscale": 0.3, "mean_co
 
 
 def model():
-    return pma.ard_gp(X, Y, bounds=BOUNDS)
+    return pma.ard_gp(X, Y, kernel="ExpQuad", bounds=BOUNDS)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_pools_of_any_kind(fit):
 
 def test_units_change_nothing(fit):
     """Nats do not depend on units, and targets default to the rows of the pool."""
-    other = pma.fit(pma.ard_gp(X, 10 * Y - 3, bounds=BOUNDS), random_seed=0, progressbar=False)
+    other = pma.fit(pma.ard_gp(X, 10 * Y - 3, kernel="ExpQuad", bounds=BOUNDS), random_seed=0, progressbar=False)
     one, two = (pma.active.epig(f, CANDIDATES, random_seed=0) for f in (fit, other))
     assert_allclose(one, two, rtol=1e-6)
     assert_array_equal(one, pma.active.epig(fit, CANDIDATES, X_target=CANDIDATES, random_seed=0))

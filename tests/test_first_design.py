@@ -69,7 +69,7 @@ def test_a_learner_begins_from_zero_points(learn, where):
     assert len(np.unique(asked, axis=0)) == 5
     assert active.models == {}
     active.tell(asked, truth(asked))
-    assert active.gpm.description == "ard_gp(ExpQuad)"
+    assert active.gpm.description == "ard_gp(Matern52)"
     assert_array_equal(active.X, asked)
     x = active.ask()
     assert not (np.asarray(asked) == np.asarray(x)).all(1).any()

@@ -26,13 +26,13 @@ def smooth(X):
     return np.sin(2 * X[:, 0]) + X[:, 1]
 
 
-def fitted(y_of, n, seed=0):
+def fitted(y_of, n, seed=0, **more):
     X = np.random.default_rng(seed).uniform(-1, 1, (n, 2))
-    return pma.fit_laplace(pma.ard_gp(X, y_of(X), bounds=BOX), n_restarts=2, random_seed=1, progressbar=False)
+    return pma.fit_laplace(pma.ard_gp(X, y_of(X), bounds=BOX, **more), n_restarts=2, random_seed=1, progressbar=False)
 
 
 def test_the_gain_is_that_of_a_direct_density():
-    fit = fitted(steep, 25)
+    fit = fitted(steep, 25, kernel="ExpQuad")
     name, gain = best_map(fit)
     theta, gpm = fit.point, fit.gpm
     Z = gpm.x_map(gpm.X)
@@ -311,3 +311,14 @@ def test_a_recommendation_is_compared_with_the_usual_differences():
     with pytest.warns(pma.RunWarning, match="below the best point measured"):
         x = learner.recommend()
     assert y.min() - pma.predict(fit, x).f_mean.item() < y.std()
+
+
+@pytest.mark.parametrize("y_sd", [None, 1.0, np.eye(8)[0]])
+def test_a_slip_is_told_whatever_its_error_bar(y_sd):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (8, 2))
+    y = 70 + 3 * X[:, 0] + rng.normal(size=8)
+    y[3] *= 10
+    with pytest.warns(pma.DataWarning, match=r"y\[3\] = .* is far from all other values") as said:
+        pma.fit(pma.ard_gp(X, y, bounds=BOX, y_sd=y_sd), n_particles=32, random_seed=0, progressbar=False)
+    assert any("likelihood" in str(w.message) for w in said) == (y_sd is None)

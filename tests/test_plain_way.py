@@ -205,6 +205,15 @@ def test_a_prior_that_is_not_normal_is_stated_for_the_first_data():
     assert_allclose(gpm.posterior().value(theta), fixed.posterior().value(theta))
 
 
+def test_the_kernel_is_rougher_where_nothing_is_said_of_scales():
+    """Benchmarks of whole runs chose it; without bounds it is that of the papers."""
+    named = {"x_scale": "box", "y_scale": "standardize"}
+    kernels = [pma.ard_gp(X, Y, **how).profile for how in ({}, named, {"bounds": BOUNDS}, {"kernel": "Matern12"})]
+    assert kernels == ["ExpQuad", "ExpQuad", "Matern52", "Matern12"]
+    assert pma.ard_gp(X, Y, space=pma.Space({"a": (20, 80), "b": (1, 5)})).profile == "Matern52"
+    assert pma.embedding_gp(X, Y, n_components=1, bounds=BOUNDS).profile == "ExpQuad"
+
+
 def test_scales_take_precedence():
     gpm = pma.ard_gp(X, Y, bounds=BOUNDS, x_scale="unit", y_scale=(300, 40), mean="zero")
     assert_allclose(gpm.x_map(X).min(0), 0)

@@ -21,7 +21,7 @@ Y = 20 + 5 * np.sin(X[:, 0]) + RNG.normal(size=50)
 X_NEW = RNG.uniform(0, 10, (4, 2))
 BOUNDS = [(0, 10), (0, 10)]
 MODELS = {
-    "ard": lambda **more: pma.ard_gp(X, Y, bounds=BOUNDS, **more),
+    "ard": lambda **more: pma.ard_gp(X, Y, kernel="ExpQuad", bounds=BOUNDS, **more),
     "embedding": lambda **more: pma.embedding_gp(X, Y, n_components=2, bounds=BOUNDS, **more),
     "composite": lambda **more: pma.composite_gp(X, Y, "LIN + SE[0] * RQ[1]", bounds=BOUNDS, **more),
     "linear mean": lambda **more: pma.ard_gp(X, Y, mean="linear", y_scale="standardize", x_scale="box", **more),

@@ -158,7 +158,8 @@ def test_the_pymc_model_has_the_same_density(fit):
     K = gpm.posterior().kernel.at(thetas[0], gpm.posterior().x_map(X)).K
     # As far apart as the ends of a number, two scaled units.
     lengthscale, variance = np.exp(thetas[0, 2]), np.exp(2 * thetas[0, gpm.labels.index("log_outputscale")])
-    apart = variance * np.exp(-0.5 * (2 / lengthscale) ** 2)
+    r = np.sqrt(5) * 2 / lengthscale
+    apart = variance * (1 + r + r**2 / 3) * np.exp(-r)
     assert np.allclose(K, np.where(np.eye(3, dtype=bool), variance, apart), rtol=1e-10)
 
 
@@ -383,6 +384,20 @@ def test_a_model_and_its_learner_share_the_space(fit):
     assert len(plate.drop_duplicates()) == 4
     box = pma.Learner(None, "function", bounds=[(0, 1), (0, 1)], random_seed=1).ask(3, same=0)
     assert [len(set(column)) for column in box.T] == [1, 3]
+
+
+def test_a_batch_shares_values_of_which_enough_rows_are_left():
+    """The rows that promise most are the only ones at their temperatures."""
+    rows = [(20, h, 0) for h in range(5)] + [(25, h, 1) for h in range(5)] + [(90, 2, 0), (91, 2, 0)]
+    pool = pd.DataFrame(rows, columns=["T", "h", "shift"])
+    some = pool.iloc[[0, 3, 6, 8]]
+    learner = pma.Learner(
+        pma.ard_gp(some, some["T"] + 0.1 * some["h"], space=pool), "maximum", pool=pool, random_seed=0
+    )
+    assert (learner.ask(3, same="T", fixed={"shift": 0})["T"] == 20).all()
+    assert (learner.ask(3, same=["T"])["T"] == 25).all()
+    with pytest.raises(ValueError, match="at most 1 candidates with the same T are left and 2 were asked for"):
+        learner.ask(2, same="T")
 
 
 def test_numbers_alone_are_a_box_with_more_to_say():

@@ -9,7 +9,7 @@ import pymc_active as pma
 
 def ard(X: np.ndarray, y: np.ndarray, n_active: int) -> list[int]:
     """The inputs with the shortest lengthscales, in sds of the input, of an ARD model."""
-    gpm = pma.ard_gp(X, y, mean="constant", x_scale="box", y_scale="standardize")
+    gpm = pma.ard_gp(X, y, kernel="ExpQuad", mean="constant", x_scale="box", y_scale="standardize")
     fit = pma.fit_laplace(gpm, n_restarts=1, population=0, random_seed=0, progressbar=False)
     return largest(X.std(0) / fit.constrained_center["lengthscale"], n_active)
 

@@ -59,7 +59,7 @@ def problem(row: str) -> Problem:
     """The posterior mean of a GP through them."""
     X, y = evaluations(row)
     mean, sd = y.mean(), y.std()
-    gpm = pma.ard_gp(X, y, mean="constant", priors=priors(2), y_scale=(mean, sd))
+    gpm = pma.ard_gp(X, y, kernel="ExpQuad", mean="constant", priors=priors(2), y_scale=(mean, sd))
     with ignoring(DoubtfulFitWarning):
         fit = pma.fit_laplace(gpm, n_restarts=2, population=0, random_seed=0, progressbar=False)
 

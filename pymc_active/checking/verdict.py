@@ -60,8 +60,7 @@ def verdict(tree: xr.DataTree) -> str:
     compared = "as well as" if abs(lost) <= AS_GOOD else "better than" if lost < 0 else "worse than"
     amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g}"
     name = f"{_REFERENCE[tree.attrs['reference']]} ({tree.attrs['n_draws']:,} draws)"
-    sentences = [f"The fit predicts {compared} {name}, {amount} nats a point."]
-    wanted = []
+    sentences, wanted = [f"The fit predicts {compared} {name}, {amount} nats a point."], []
     if lost > WORSE:
         wanted.append("fit with more particles (n_particles), of a LaplaceFit by pma.fit")
     # A trace has no evidence.

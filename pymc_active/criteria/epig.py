@@ -20,6 +20,7 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import in_fewest_inputs
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
 from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.process.process import Process
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
 from pymc_active.support.threads import one_blas_thread
@@ -314,4 +315,6 @@ def over_targets(
     else:
         X = read_inputs(in_order_of(gpm.inputs, X_pool, "X_pool"), "X_pool", inputs=gpm.inputs)
         targets = X[rows_among(len(X))]
+    if isinstance(gpm, Process):
+        gpm.check_rows(targets)
     return make(targets).over(fit, X_pool, model)

@@ -110,9 +110,13 @@ class Rows(ABC):
     def with_fixed(self) -> np.ndarray:
         """The rows with the ``fixed`` values."""
 
+    def left(self, taken: Sequence[int]) -> np.ndarray:
+        """The rows with the ``fixed`` values, without those taken."""
+        return np.setdiff1d(self.with_fixed(), taken)
+
     def n_left(self, tried, pending):
         taken = rows_taken(tried, pending, self.repeat)
-        return len(np.setdiff1d(self.with_fixed(), taken)) if self.fixed else len(self) - len(taken)
+        return len(self.left(taken)) if self.fixed else len(self) - len(taken)
 
     def places(self, n):
         return self.read(rows_among(len(self), n))
@@ -122,7 +126,7 @@ class Rows(ABC):
         if scorer is not None:
             return self._best(partial(screened, scorer), taken)
         if self.fixed:
-            row = int(rng.choice(np.setdiff1d(self.with_fixed(), taken)))
+            row = int(rng.choice(self.left(taken)))
             return Choice(self.read([row])[0], row, np.nan)
         row = int(rng.integers(len(self) - len(taken)))
         for earlier in taken:
@@ -135,7 +139,7 @@ class Rows(ABC):
     def _best(self, score: Score, taken: Sequence[int]) -> Choice:
         if not self.fixed:
             return _known(self.best(score, taken))
-        rows = np.setdiff1d(self.with_fixed(), taken)
+        rows = self.left(taken)
         found = _known(best_of(self.read(rows), 0, score, ()))
         return found._replace(row=int(rows[found.row]))
 
@@ -200,10 +204,6 @@ class Pool(Rows):
     @property
     def limits(self):
         return self.X.min(0), self.X.max(0)
-
-    def left(self, tried: Sequence[Choice], pending: Sequence[Choice]) -> np.ndarray:
-        """Rows that may be offered."""
-        return np.delete(np.arange(len(self.X)), rows_taken(tried, pending, self.repeat))
 
     def read(self, rows):
         return self.X[rows]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import compress
+from operator import attrgetter
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ import pymc as pm
 import xarray as xr
 
 from pymc_active.criteria.maximum.base import OptimumCriterion
-from pymc_active.criteria.maximum.domain import Domain, check_data
+from pymc_active.criteria.maximum.domain import check_data
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Choice
@@ -34,7 +35,6 @@ from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.conditioned_gps import check_units
 from pymc_active.predictions.model_average import ModelAverage, Prior
-from pymc_active.spaces.space import Space
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
@@ -63,7 +63,7 @@ def _of(part: str, name: str, doc: str, *, is_settable: bool = False) -> Any:
     def put(learner: Learner, value: Any) -> None:
         setattr(getattr(learner, part), name, value)
 
-    return property(lambda learner: getattr(getattr(learner, part), name), put if is_settable else None, doc=doc)
+    return property(attrgetter(f"{part}.{name}"), put if is_settable else None, doc=doc)
 
 
 class Learner(Summarized):
@@ -251,13 +251,10 @@ class Learner(Summarized):
     n_start = _of("_run", "n_start", "Number of points at the start.")
     y = _of("_run", "y", "Outputs measured so far (n,).")
     n_left = _of("_ledger", "n_left", "How many points can still be asked for; infinite for a box.")
+    space = _of("_ledger", "space", "The space of the inputs, if there is one.")
+    domain = _of("_ledger", "candidates.domain", "Where to look for the maximum: the box, or all rows of the pool.")
     notes = _of("_current", "notes", "A dict of your own, such as units, saved with the run as JSON.", is_settable=True)
     executor = _of("_current", "executor", "Runs fits elsewhere; assign another one at any time.", is_settable=True)
-
-    @property
-    def space(self) -> Space | None:
-        """The space of the inputs, if there is one."""
-        return self._ledger.space
 
     @property
     def X(self) -> Any:
@@ -290,11 +287,6 @@ class Learner(Summarized):
     def pending(self) -> Any:
         """Points asked for and neither told nor forgotten yet (k, D), in the order asked, as :meth:`ask` shows them."""
         return self._ledger.candidates.show(self._ledger.pending)
-
-    @property
-    def domain(self) -> Domain:
-        """Where to look for the maximum: the box, or all rows of the pool."""
-        return self._ledger.candidates.domain
 
     @property
     def limits(self) -> np.ndarray:
@@ -383,7 +375,7 @@ class Learner(Summarized):
         given for this question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is
         maximised over the others, of a pool only rows with these values are candidates. ``same``, an input or a list of
         them, are those that all ``n`` points share, such as the temperature of a plate: their values are those of the
-        point that is chosen first.
+        point that is chosen first, of a pool among those of which ``n`` are left.
 
         Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
         ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.
@@ -405,7 +397,7 @@ class Learner(Summarized):
             self._current.before_asking(progressbar)
         choices: list[Choice] = []
         shared = [same] if isinstance(same, str | int) else list(same)
-        ledger.check_names(shared, "same")
+        ledger = ledger.sharing(n, shared)
         rng = read_generator(self._run.generator)
         with ignoring(SamplingWarning):
             for _ in range(n):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.learner.candidates import Box, Candidates, Choice
+from pymc_active.learner.candidates import Box, Candidates, Choice, Pool, rows_taken
 from pymc_active.models.advice import far_outside
 from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
@@ -112,6 +112,20 @@ class Ledger:
                 + ("" if repeat else "add candidates, pass repeat=True, or ")
                 + "forget() pending points that will not be measured"
             )
+
+    def sharing(self, n: int, names: Sequence) -> Self:
+        """The ledger of a question for ``n`` points with the same values of some inputs: fewer rows are out of it."""
+        self.check_names(names, "same")
+        if not (names and isinstance(pool := self.candidates, Pool)):
+            return self
+        own = [[self.inputs.index(name)] if self.space is None else self.space.columns[name] for name in names]
+        rows = pool.left(rows_taken(self.tried, self.pending, pool.repeat))
+        _, group, n_left = np.unique(pool.X[rows][:, np.concatenate(own)], False, True, True, axis=0)
+        if n > n_left.max(initial=0):
+            shared = " and ".join(map(name_of_input, names))
+            raise ValueError(f"at most {max(n_left)} candidates with the same {shared} are left and {n} were asked for")
+        few = rows[n_left[group.ravel()] < n]
+        return replace(self, failed=(*self.failed, *(Choice(pool.X[row], int(row), np.nan) for row in few)))
 
     def begun_with(self, X: np.ndarray) -> Self:
         """The ledger of a run that starts with measured points X (n, D)."""

@@ -32,7 +32,7 @@ def ard_gp(
     X: Any,
     y: Any,
     *,
-    kernel: str = "ExpQuad",
+    kernel: str | None = None,
     mean: str | pm.gp.mean.Mean | None = None,
     priors: Priors = None,
     x_scale: Scale = None,
@@ -55,8 +55,10 @@ def ard_gp(
     y : array_like, shape (n,)
         Outputs in your units. If X and y are pandas objects with labels, these must agree row by row. The name of a
         Series labels the output in pictures and summaries.
-    kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}
-        ``"ExpQuad"`` for smooth functions, ``"Matern52"`` for functions with two derivatives, and so on down.
+    kernel : {"ExpQuad", "Matern12", "Matern32", "Matern52"}, optional
+        How smooth the function is: smooth everywhere, or with no, one or two derivatives. Default: with ``bounds`` or
+        ``space`` ``"Matern52"``, which finds maxima faster and learns functions as fast (``benchmarks/outside``),
+        otherwise ``"ExpQuad"``.
     mean : {"zero", "constant", "linear"} or pm.gp.mean.Mean, optional
         The mean function of the scaled data, by default ``"constant"`` with ``bounds`` and otherwise ``"zero"``. A
         ``Mean`` object is used as it is, on X and y in your units.
@@ -127,6 +129,8 @@ def ard_gp(
     """
     common = {"mean": mean, "priors": priors, "x_scale": x_scale, "y_scale": y_scale, "bounds": bounds, "space": space}
     outcomes = {"y_sd": y_sd, "likelihood": likelihood, "y_trials": y_trials, "exposure": exposure}
+    if kernel is None:
+        kernel = "ExpQuad" if bounds is None and space is None else "Matern52"
     return ArdGP(X, y, kernel, **common, **outcomes)
 
 
@@ -233,7 +237,7 @@ def embedding_gp(
     Parameters
     ----------
     X, y, kernel, mean, x_scale, y_scale, bounds, space, y_sd, likelihood, y_trials, exposure
-        As in :func:`ard_gp`; a ``space`` must be of numbers.
+        As in :func:`ard_gp`, with ``"ExpQuad"`` as the default kernel; a ``space`` must be of numbers.
     n_components : int
         d, the number of linear combinations, at most D.
     prior_scale : float or ndarray of shape (D,), optional

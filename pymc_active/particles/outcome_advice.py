@@ -67,15 +67,18 @@ def outcome_advice(fit: Fit) -> str | None:
             "that failed, tell NaN in their place, so that the model learns where experiments fail: as numbers they "
             "hide what happens elsewhere, and the recommended point may be worse than a measured one"
         )
-    if len(fit.y) < _FEWEST or fit.data.y_sd is not None or not np.ptp(y):
+    if len(fit.y) < _FEWEST or not np.ptp(y):
         return None
     name, gain = best_map(fit)
     if gain <= _LARGE_GAIN:
         return None
     row, what = _far_from_others(y), "logarithms are" if name == "lognormal" else "power is"
-    slip = "is far from all other values. If it is a slip, correct it; if it stands for a failed experiment, tell NaN. "
+    slip = "is far from all other values. If it is a slip, correct it; if it stands for a failed experiment, tell NaN"
+    if fit.data.y_sd is not None:
+        # Error bars are for normal outcomes only.
+        return None if row is None else f"y[{row}] = {y[row]:.6g} {slip}"
     return (
-        ("outputs" if row is None else f"y[{row}] = {y[row]:.6g} {slip}If neither, outputs")
+        ("outputs" if row is None else f"y[{row}] = {y[row]:.6g} {slip}. If neither, outputs")
         + f" whose {what} normal are {gain:.0f} nats more probable, so intervals of a model of y itself are too "
         f"wide in places and too narrow in others. Give the builder, or Learner(None, ...), likelihood={name!r}"
     )

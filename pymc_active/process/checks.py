@@ -17,6 +17,8 @@ def check_replaceable(process: Any) -> None:
         raise ValueError(
             f"{process.name.removesuffix('_observed')!r} has missing values, which PyMC imputes: leave such rows out"
         )
+    if len(names := process.possible_outcomes) > 1:
+        raise ValueError(f"{', '.join(names)} are observed: name the one to be measured by observed={process.name!r}")
     if not process.inputs:
         raise ValueError(
             f"the outcome {process.name!r} does not depend on any pm.Data with a value for each observation: use "

@@ -59,8 +59,8 @@ def fit(
     executor : concurrent.futures.Executor, optional
         Runs mode searches, as in :func:`fit_laplace`.
     observed : str, optional
-        The outcome of a ``pm.Model`` that predictions and criteria are of, by default the first; with a variable that
-        is not observed yet, the fit is the prior.
+        The outcome of a ``pm.Model`` that predictions and criteria are of, which they need if it observes several; with
+        a variable that is not observed yet, the fit is the prior.
 
     Returns
     -------

@@ -62,6 +62,7 @@ class Process(FreeVariables, Model):
         if model.parent is not None:
             model = model.root
         self._model, self.name = observing(model, observed)
+        self.possible_outcomes = [] if observed else [rv.name for rv in model.observed_RVs]
         # Of a copy they have another order.
         self._data_names = [data.name for data in model.data_vars] if data_names is None else list(data_names)
         if discrete := [rv.name for rv in self._model.free_RVs if np.dtype(rv.dtype).kind in "biu"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -38,10 +39,15 @@ def observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
     if name not in (*observed, *free):
         known = ", ".join([*observed, *free])
         raise ValueError(f"observed must be a random variable of the model, one of {known}; got {name!r}")
-    # Starting values of the user's would keep PyMC from copying.
+    # Starting values of the user's, and dimensions without a name, would keep PyMC from copying.
     light = object.__new__(pm.Model)
     light.__dict__.update(vars(model))
     light.rvs_to_initial_values = dict.fromkeys(model.rvs_to_initial_values)
+    light.named_vars_to_dims = {
+        owner: tuple(dim or f"{owner}_dim_{k}" for k, dim in enumerate(dims))
+        for owner, dims in model.named_vars_to_dims.items()
+    }
+    light._coords = dict.fromkeys(chain(*light.named_vars_to_dims.values())) | model._coords
     with warnings.catch_warnings():
         # Nobody goes on with the GP objects of the copy.
         warnings.filterwarnings("ignore", "Detected variables likely created by GP objects", UserWarning)
@@ -67,13 +73,13 @@ def rows_of_data(model: pm.Model, outcome: TensorVariable, data_names: Sequence[
     # The observed values give the outcome its shape.
     above -= set(ancestors([model.rvs_to_values[outcome]]))
     dims = model.named_vars_to_dims
-    own = (dims.get(outcome.name) or (None,))[0]
+    first = {name: own[0] for name, own in dims.items() if own and own[0] != f"{name}_dim_0"}
+    own = first.get(outcome.name)
     levels = {dim for rv in model.free_RVs for dim in dims.get(rv.name) or ()} - {own}
 
     def is_of_levels(name: str) -> bool:
         """Whether a pm.Data has a value for each level of a variable, such as a group."""
-        first = (dims.get(name) or (None,))[0]
-        return first is not None and (first in levels or (own is not None and first != own))
+        return name in first and (first[name] in levels or (own is not None and first[name] != own))
 
     held = [model[name] for name in data_names if not is_of_levels(name)]
     found = [data for data in held if data in above and isinstance(data, SharedVariable)]

@@ -219,7 +219,7 @@ def _model_of(source: Any, model: GPModel | None) -> GPModel:
         check_is_gp(source.gpm, "relevance is")
         return source.gpm
     if not isinstance(source, xr.DataTree):
-        raise TypeError(f"source must be a fit, an Ensemble or a DataTree of draws; got {kind_of(source)}")
+        raise TypeError(f"source must be a fit (of several models learner.fit.best) or a trace; got {kind_of(source)}")
     if model is None:
         raise ValueError("a trace needs the model it came from: pass model=gpm")
     return model

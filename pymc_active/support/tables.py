@@ -49,8 +49,11 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     # Comparing the extremes first takes no memory beside a large pool.
     if not -LARGEST <= values.min() <= values.max() <= LARGEST:
         bad = ~(np.abs(values) <= LARGEST)
-        row, column = np.argwhere(bad)[0]
-        where = f"{bad.sum()} value(s) are {_kind(values[bad])}, the first at row {row}, column {column}"
+        row, column = np.argwhere(bad)[0].tolist()
+        name = X.columns[column] if isinstance(X, pd.DataFrame) else column
+        if (space := getattr(inputs, "space", None)) is not None:
+            [name] = [name for name, own in space.columns.items() if column in own]
+        where = f"{bad.sum()} value(s) are {_kind(values[bad])}, the first at row {row}, column {name}"
         raise ValueError(f"{what} must be finite: {where}. Drop or impute these rows.")
     return np.ascontiguousarray(values)
 

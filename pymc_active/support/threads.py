@@ -20,9 +20,7 @@ _LARGE = 1000
 @cache
 def _controller() -> tuple[ThreadpoolController, int]:
     """The controller, and the number of threads before it limits them: that of cores, or of ``OMP_NUM_THREADS``."""
-    # Made once, at the first use, as looking for libraries takes long. SciPy brings a BLAS of its own, which it would not
-    # know if that were loaded later: threads of BLAS within ours are slow, and may change last bits.
-    import scipy.linalg  # noqa: F401
+    import scipy.linalg  # noqa: F401 - it brings a BLAS of its own
 
     controller = ThreadpoolController()
     return controller, max((one["num_threads"] for one in controller.select(user_api="blas").info()), default=1)
