@@ -49,7 +49,7 @@ QUICK = {"n_restarts": 1, "population": 0, "random_seed": 1, "progressbar": Fals
 FIT = pma.fit_laplace(GPM, **QUICK)
 EMBEDDING = partial(pma.embedding_gp, X, y)
 POOL = X + 0.1
-CONSTANT = r"are \(30, 30\)\. An input that never changes tells nothing: leave it out of X and of bounds"
+CONSTANT = r"they are \(30, 30\)\. An input that never changes tells nothing: leave it out of X and of bounds"
 BOX = [(-1, 1), (-1, 1)]
 THREE = pm.Normal.dist(0, 1, shape=3)
 
@@ -91,7 +91,7 @@ MISTAKES = [
     (lambda: learner().tell(np.ma.masked_equal(X[:2], X[1, 0]), [1, 2]), ValueError, "x must be finite: 1 value"),
     (lambda: pma.ard_gp(FRAME, y, bounds=[(-1, 1), (30, 30)]), ValueError, f"heat {CONSTANT}"),
     (lambda: pma.ard_gp(FRAME, y, bounds={"time": (-1, 1), "heat": (30, 30)}), ValueError, f"heat {CONSTANT}"),
-    (lambda: pma.ard_gp(X, y, bounds=[(-1, 1), (3, 2)]), ValueError, r"those of input 1 are \(3, 2\)$"),
+    (lambda: pma.ard_gp(X, y, bounds=[(-1, 1), (3, 2)]), ValueError, r"for input 1 they are \(3, 2\)$"),
     (lambda: active.latin_hypercube([(0, 10**400)], 3), ValueError, "bounds must be a list of finite pairs"),
     # Options of the models.
     (lambda: pma.ard_gp(X, y, kernel="RBF"), ValueError, "'RBF'; the known ones are ExpQuad, Matern12, Matern32, Mat"),

@@ -438,7 +438,7 @@ def test_a_model_with_other_priors_or_another_kernel_is_refused(tmp_path, infere
     active.save(tmp_path / "run.nc")
     # The graphs of each model are compiled, of a mode its curvature too.
     for other in [{"alpha": 3}, {"cov": pm.gp.cov.Matern32}][: 2 if inference == "auto" else 1]:
-        with pytest.raises(ValueError, match="differs from that of the file in its kernel, mean, noise or priors"):
+        with pytest.raises(ValueError, match="differs from the file's in its kernel, mean, noise or priors"):
             Learner.load(tmp_path / "run.nc", model=made(**other))
     assert_array_equal(Learner.load(tmp_path / "run.nc", model=made()).pending, point)
 

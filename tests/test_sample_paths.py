@@ -183,7 +183,7 @@ def test_paths_of_a_model_somebody_wrote_warn_outside_their_box():
     paths = draw_paths(point, model=gpm, n_paths=400, random_seed=1)
     paths(x)
     for use in (lambda: paths([[3.0]]), lambda: paths.maximize([(0, 3)]), lambda: paths.maximize(np.array([[3.0]]))):
-        with pytest.warns(pma.SamplingWarning, match="drawn for a box, by default that of the data.* pass bounds="):
+        with pytest.warns(pma.SamplingWarning, match="drawn for a box, by default of the data.* pass bounds="):
             use()
     paths = draw_paths(point, model=gpm, n_paths=400, bounds=[(0, 3)], random_seed=1)
     assert abs(paths([[3.0]]).std() - 1) < 4 / np.sqrt(2 * 400)

@@ -198,7 +198,7 @@ def pretending(doubtful):
 def test_a_doubtful_fit_never_wins_silently(monkeypatch, found):
     sound = found.table.isel(model=found.table.level.to_numpy() == 1).sortby("log_evidence", ascending=False)
     sound = list(sound.model.to_numpy())
-    all_doubtful = "all fits within ten nats of the best are doubtful, for example that of {}: .* did not converge"
+    all_doubtful = "all fits within ten nats of the best are doubtful, for example {}: .* did not converge"
     monkeypatch.setattr(fitted_kernels, "fit_laplace_models", pretending({sound[0]}))
     # No other is within ten nats of it.
     with pytest.warns(UserWarning, match=all_doubtful.format(sound[0])):

@@ -88,7 +88,7 @@ def _outlier(fit: Fit) -> str | None:
     """A measurement far from what all others predict.
 
     The model is fitted again to the others, or to the nearest of them, twice as many as there are parameters, which
-    must know the function there: its variance must be below that of the noise, or small beside the prior's.
+    must know the function there: its variance must be below the noise variance, or small beside the prior's.
     """
     posterior, n = fit.posterior, len(fit.y)
     row = int(np.argmax(away := _away(posterior, fit.y, fit.center)))

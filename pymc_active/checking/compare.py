@@ -45,7 +45,7 @@ _BLOCK, _ROUNDING = 4_000_000, 1e-8
 class Predicted(NamedTuple):
     """What the members of an ensemble predict at m points.
 
-    ``mean`` and ``variance`` (m,) are those of the function; ``draw(n)`` draws outcomes (n, m), each from one member;
+    ``mean`` and ``variance`` (m,) describe the function; ``draw(n)`` draws outcomes (n, m), each from one member;
     ``nll(y)`` is minus the mean log density of such outcomes, (m,); ``of_each()`` are numbers (S, m) in which members
     differ, by name.
     """

@@ -88,7 +88,7 @@ def check(
           its modes and draws) and ``point``, in nats: ``nll``, minus the log density of an observation, and over
           ``point`` ``true_nll``, the same of the reference; the difference of their means is what the approximation
           loses. ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p and q the Gaussians that have the moments of
-          the reference and of the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before them those of the
+          the reference and of the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before them for the
           reference; with ``y_new`` ``surprise``, by how many sds of a negative log density the density of an
           observation is smaller than expected. Of a ``pm.Model`` the function is the expected outcome, NaN where there
           is none, as of categories.

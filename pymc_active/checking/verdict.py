@@ -28,7 +28,7 @@ class Differences(NamedTuple):
     """What a fit loses against its reference.
 
     ``nll_loss`` is what the approximation that ``predict`` uses loses, in nats a point; ``evidence_difference`` the log
-    evidence of the fit less that of the reference, ``evidence_error`` their common standard error; NaN if unknown.
+    evidence of the fit less the reference's, ``evidence_error`` their common standard error; NaN if unknown.
     """
 
     nll_loss: float

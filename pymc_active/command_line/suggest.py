@@ -126,7 +126,7 @@ def _read(given: Namespace) -> tuple[Table, Table | None, Learner | None]:
 
 
 def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list[str]:
-    """Names of the inputs: those of the box, or else the columns that both tables share."""
+    """Names of the inputs: of the box, or else the columns that both tables share."""
     if candidates is None:
         return [name for name, *_ in (*given.bounds, *(given.categorical or ()))]
     # What is empty for all candidates, such as remarks, is no input.

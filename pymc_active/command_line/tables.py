@@ -144,7 +144,7 @@ def read_measurements(
     pool: pd.DataFrame,
     space: Space | None = None,
 ) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
-    """Rows with a result: inputs (n, D) by label, those of a candidate from the pool; results by name, NaN: failed.
+    """Rows with a result: inputs (n, D) by label, of a candidate from the pool; results by name, NaN: failed.
 
     The last are standard deviations of the results (n,), 0 where the column ``error`` has none.
     """

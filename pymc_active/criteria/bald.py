@@ -51,7 +51,7 @@ def bald(
         How to marginalise the hyperparameters of a fit, as in :func:`pymc_active.predict`. ``"mgp"`` and ``"bbq"`` use
         the marginal variance of one mode; under ``"mgp"`` the latent value is at least ½ log(4/3) = 0.144. ``"modes"``
         includes the information about the mode. ``"draws"``, the default of :func:`pymc_active.fit`, decides most like
-        MCMC: over 50 problems its pick had 0.99 of the largest true information, that of ``"mgp"`` 0.82.
+        MCMC: over 50 problems its pick had 0.99 of the largest true information, the pick of ``"mgp"`` 0.82.
     targets : list of str, optional
         Of a ``pm.Model``, for which ``target``, ``method`` and ``draws`` mean nothing: free variables or Deterministics
         that the information is to be about, such as ``["EC50"]``, in place of all parameters.

@@ -95,7 +95,7 @@ def integrated_variance(
     Parameters
     ----------
     fit, X_pool, X_target, bounds, model, draws, random_seed
-        As in :func:`epig`. The variance is that of the average over the hyperparameters.
+        As in :func:`epig`. The variance belongs to the average over the hyperparameters.
 
     Returns
     -------
@@ -153,7 +153,7 @@ class IntegratedVariance(Epig):
 class AtTargets(NamedTuple):
     """One GP: targets in the kernel's units, G⁻¹ k(data, targets), and predictions there in the user's units.
 
-    ``variance`` is that of an outcome, ``latent`` that of the function.
+    ``variance`` is an outcome's, ``latent`` the function's.
     """
 
     gp: ConditionedGP
@@ -235,7 +235,7 @@ class GainScorer(Scorer):
 
 @dataclass(eq=False)
 class LabelScorer(Scorer):
-    """The mutual information of the label of a candidate and that of a target, averaged over targets.
+    """The mutual information of the labels of a candidate and a target, averaged over targets.
 
     Given a label the function at a target has the moments that :class:`~pymc_active.likelihoods.base.Tilted` says; it
     is taken to be normal, and a logit to be a probit of other units. The label also tells which of the ``parts`` is

@@ -47,7 +47,7 @@ def expected_improvement(
     xarray.DataArray
         :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z), the argument in
         units of y. The logarithm keeps a useful gradient where improvement is unlikely. Where a map of outcomes is
-        normal (``likelihood="warped"``), improvements are those of mapped outcomes, in units of y at the best mean.
+        normal (``likelihood="warped"``), improvements are of mapped outcomes, in units of y at the best mean.
 
     References
     ----------

@@ -62,7 +62,7 @@ def level(
     References
     ----------
     .. [1] Gotovos, Casati, Hitz & Krause (2013), Active learning for level set estimation, has the question; the
-       information is that of :func:`epig` about the sign of f - threshold.
+       information is as in :func:`epig`, about the sign of f - threshold.
 
     Examples
     --------

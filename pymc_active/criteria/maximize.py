@@ -45,7 +45,7 @@ class LocalMaxima(NamedTuple):
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """Scores, of which those that are none are the smallest."""
+    """Scores; missing ones count as the smallest."""
     return np.nan_to_num(values, nan=-np.inf, posinf=-np.inf)
 
 

@@ -35,7 +35,7 @@ def screened(scorer: Scorer, X: np.ndarray) -> np.ndarray:
 
 
 def _with_best(score: np.ndarray, better: Scorer, X: np.ndarray, n: int) -> np.ndarray:
-    """Scores (m,) with those of the best ``n`` by a better scorer; the maximum is one that it has scored."""
+    """Scores (m,), the best ``n`` by a better scorer; the maximum is one that it has scored."""
     # Where a criterion is undefined nothing is chosen.
     score = np.where(np.isnan(score), -np.inf, score)
     best = np.argsort(-score, kind="stable")[:n]

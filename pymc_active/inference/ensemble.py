@@ -71,7 +71,7 @@ class Ensemble(Summarized):
 
     ``X`` (n, D), ``y`` and ``y_sd`` (n,) are the data that the members are conditioned on, in the user's units;
     ``method`` is one of ``METHODS``, "trace" or "point"; ``gpm`` is the model or the most probable one, and ``center``
-    (P,) its hyperparameters at its highest mode, or the first member. ``evidence`` is that of the fit that it is of, if
+    (P,) its hyperparameters at its highest mode, or the first member. ``evidence`` belongs to the fit that it is of, if
     known.
     """
 
@@ -134,7 +134,7 @@ class Ensemble(Summarized):
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior that ``thetas`` belong to; with several models, that of the first."""
+        """The posterior that ``thetas`` belong to; with several models, the posterior of the first."""
         return self.parts[0].space.source
 
     def of_model(self, owner: int) -> Ensemble:

@@ -180,7 +180,7 @@ class Fit(Summarized, ABC):
           ``prior``: as many draws from the prior, fewer for more than 2,000 parameters.
         * ``log_prior``: log prior density of each variable in the user's space, summed over its entries.
         * ``log_likelihood``: observations of a marginal GP are not independent given its hyperparameters, so the terms
-          are those of leaving one out, log p(y_i | all others, theta) (Sundararajan & Keerthi 2001). With them
+          are from leaving one out, log p(y_i | all others, theta) (Sundararajan & Keerthi 2001). With them
           ``az.loo`` estimates what a fit without the observation predicts. They do not add up to the likelihood, which
           is ``log_marginal_likelihood`` in ``sample_stats``: ``az.psense(group="likelihood")`` scales their sum. ArviZ
           warns of a Pareto k above 1 - 1 / log10(draws), 0.58 with 256: fit with more particles where it does.

@@ -116,7 +116,7 @@ def trajectories(
 
 
 def where(accepted: np.ndarray, new: Sequence[np.ndarray | None], old: Sequence[np.ndarray | None]) -> list[Any]:
-    """Arrays over particles (S, ...): the rows of ``new`` where accepted (S,), else those of ``old``; None stays."""
+    """Arrays over particles (S, ...): the rows of ``new`` where accepted (S,), else the rows of ``old``; None stays."""
     return [
         None if a is None or b is None else np.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b)
         for a, b in zip(new, old, strict=True)

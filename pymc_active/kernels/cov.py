@@ -131,7 +131,7 @@ class ErrorBars(pm.gp.cov.Covariance):
     Parameters
     ----------
     input_dim, column : int
-        Number of columns of X, and position of that of the error bars.
+        Number of columns of X, and position of the error bars among them.
     sigma : tensor_like
         Standard deviation of more noise, the same everywhere; variances add.
 

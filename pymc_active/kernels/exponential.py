@@ -23,7 +23,7 @@ class ExponentialAt:
         raise NotImplementedError
 
     def second_derivatives(self, WK: np.ndarray) -> tuple[float, float, float]:
-        """Those of <W, K> in the first, in both, and in the second, from W * K."""
+        """Second derivatives of <W, K> in the first, in both, and in the second, from W * K."""
         raise NotImplementedError
 
     def pullback(self, W):

@@ -126,7 +126,7 @@ class Expression:
         Every subexpression S is replaced by S + B, by S * B and, if S is a base kernel, by B, for every base kernel B
         (Duvenaud et al. 2013, Structure discovery in nonparametric regression through compositional kernel search,
         section 3). Subexpressions are the nodes of the flattened tree, so equal expressions have equal neighbours.
-        ``bases`` and ``n_inputs``, and what they raise, are those of :func:`grid`; with one input, ``SE[0]`` is ``SE``.
+        ``bases`` and ``n_inputs``, and what they raise, are as in :func:`grid`; with one input, ``SE[0]`` is ``SE``.
 
         Examples
         --------
@@ -282,7 +282,7 @@ def is_redundant(expression: Expression, *, beside_a_constant: bool = False) -> 
     """Whether fewer base kernels make the same functions.
 
     A product of SE is one SE, one of steps begins with the last, and a factor C does nothing. Two LIN make every
-    straight line, as one does ``beside_a_constant``, such as that of the mean, and one LIN0 all lines through the
+    straight line, as one does ``beside_a_constant``, such as the mean, and one LIN0 all lines through the
     origin. One C makes every constant.
     """
     n_lines = 1 if beside_a_constant else 2
@@ -325,7 +325,7 @@ def grid(
 def paper_models(series: Literal["airline", "mauna_loa"], *, rooted: bool = False) -> list[Expression]:
     """The 18 models that Malkomes & Garnett (2015, Active Structure Discovery for GPs, Table 1) compared on a series.
 
-    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and that of compositional kernel search. With
+    The :func:`grid` of SE, PER, LIN and RQ, then the expert's kernel and the one of compositional kernel search. With
     ``rooted``, LIN, which has a location, becomes LIN0, linear through the origin as in the authors' code. A ValueError
     for another series.
 

@@ -121,7 +121,7 @@ class Batch(Protocol):
     """A kernel among the data for S particles.
 
     Only the lower triangle of a covariance is computed, as one row of ``q = n (n + 1) / 2`` numbers for each particle.
-    The differences of inputs are those of the data, so lengthscales and embeddings act by matrix products alone.
+    Differences of inputs are differences of the data, so lengthscales and embeddings act by matrix products alone.
     """
 
     # (S, q).

@@ -16,8 +16,8 @@ ADD, MULTIPLY = -1, -2
 class Leaf(NamedTuple):
     """A base kernel: its kind, its input columns, and the positions of its parameters.
 
-    ``places`` are those of each column; -1 stands for none. A profile with an ``other`` parameter, its log lengthscale,
-    is of embedded inputs: ``places`` are those of R (d, D) in C order.
+    ``places`` are for each column; -1 stands for none. A profile with an ``other`` parameter, its log lengthscale,
+    is of embedded inputs: ``places`` are the entries of R (d, D) in C order.
     """
 
     kind: int

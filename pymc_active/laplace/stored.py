@@ -15,7 +15,7 @@ from pymc_active.support.threads import one_blas_thread
 
 
 def fit_from_dataset(gpm: GPModel, stored: xr.Dataset) -> LaplaceFit:
-    """The fit that :meth:`LaplaceFit.to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
+    """The fit that :meth:`LaplaceFit.to_dataset` wrote; the data of ``gpm`` begin with the data of that fit."""
     counts = {name: int(value) for name, value in stored.attrs.items()}
     data = first_points(gpm, counts.pop("n_observations"))
     with one_blas_thread():

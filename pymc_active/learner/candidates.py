@@ -247,7 +247,7 @@ def best_free(
 
 
 class Region(ABC):
-    """All points of a box or a space, of which there are more than can be listed."""
+    """All points of a box or a space, more than can be listed."""
 
     fixed: Mapping[int, float] = MappingProxyType({})
     space: Space | None = None

@@ -374,8 +374,8 @@ class Learner(Summarized):
         ``fixed``, a dict by input (its name, or if there are none its column's number), has values of inputs that are
         given for this question, such as the batch at hand: ``ask(4, fixed={"batch": 3})``. In a box the criterion is
         maximised over the others, of a pool only rows with these values are candidates. ``same``, an input or a list of
-        them, are those that all ``n`` points share, such as the temperature of a plate: their values are those of the
-        point that is chosen first, of a pool among those of which ``n`` are left.
+        them, is what all ``n`` points share, such as the temperature of a plate: the first point chosen has its value,
+        of a pool a value that at least ``n`` candidates left have.
 
         Where the fit must be drawn anew, ``progressbar`` shows how far it is, and a line of level INFO from the logger
         ``"pymc_active"`` says why: ``logging.basicConfig(level="INFO")`` prints it.

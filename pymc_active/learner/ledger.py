@@ -32,7 +32,7 @@ _OFTEN = 2
 class Ledger:
     """Points measured before the start of a run, told since, failed, and pending, each in order.
 
-    ``inputs`` names the D inputs. Rows of the data are those of ``start``, then those of ``told``.
+    ``inputs`` names the D inputs. Rows of the data are ``start``, then ``told``.
     """
 
     candidates: Candidates
@@ -84,7 +84,7 @@ class Ledger:
         return getattr(self.inputs, "space", None)
 
     def check_names(self, names: Iterable, what: str) -> None:
-        """Raise a ValueError for names, or numbers of columns, of which one is no input."""
+        """Raise a ValueError if a name, or number of a column, is no input."""
         inputs = self.inputs if self.space is None else self.space.names
         if unknown := [name for name in names if name not in inputs]:
             known = ", ".join(map(str, inputs))

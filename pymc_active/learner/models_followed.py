@@ -44,7 +44,7 @@ class FollowedModels:
     """Models of the same observations by label, each with its last fit; a single one is labelled :data:`ONLY`.
 
     Several models may join, with the mean prior weight, and leave. All methods return new values; only the data that
-    the models hold can change, by :meth:`set_data`. ``probabilities`` are those of the models at each number of points.
+    the models hold can change, by :meth:`set_data`. ``probabilities`` are the models' at each number of points.
     """
 
     tracks: Mapping[Any, Track]
@@ -125,7 +125,7 @@ class FollowedModels:
         return {label: fit for label, fit in known.items() if fit is not None and len(fit.y) == len(self.y)}
 
     def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
-        """The average of the last fits, updated by ``others``; warns if that of the most probable model is doubtful."""
+        """The average of the last fits, updated by ``others``; warns if the most probable model's is doubtful."""
         fits = {**self.fits(), **(others or {})}
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.tracks if label not in fits)

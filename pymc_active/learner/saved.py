@@ -317,13 +317,13 @@ def _check_densities(found: np.ndarray, stored: xr.Dataset, label: Any) -> None:
     if "log_density" in stored and not np.allclose(found, stored["log_density"], rtol=1e-4, atol=0.01):
         what = "model" if label == ONLY else f"model {label!r}"
         raise ValueError(
-            f"the {what} differs from that of the file in its kernel, mean, noise or priors: at saved hyperparameters "
+            f"the {what} differs from the file's in its kernel, mean, noise or priors: at saved hyperparameters "
             f"its log density is {found[0]:.6g} in place of {float(stored['log_density'][0]):.6g}. Make it as before"
         )
 
 
 def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> Any:
-    """The user's model with the data of the file; its parameters must be those of the saved model."""
+    """The user's model with the data of the file; its parameters must be as in the saved model."""
     if not isinstance(gpm, GPModel | Process):
         raise TypeError(f"model must be a GPModel or a pm.Model; got {type(gpm).__name__}")
     shapes = _shapes(gpm)
@@ -388,7 +388,7 @@ def _space(saved: dict[str, Any] | None, given: Any) -> Space | None:
         return None
     if given is not None:
         if read_space(given).to_json() != saved:
-            raise ValueError("space differs from that of the file in its inputs or constraints: make it as before")
+            raise ValueError("space differs from the file's in its inputs or constraints: make it as before")
         return read_space(given)
     if n := saved["n_functions"]:
         raise ValueError(f"a file cannot hold the {n} function(s) among the constraints: pass the space as space=")
@@ -422,7 +422,7 @@ def _memory(subject: FirstDesign | FollowedModels) -> dict[str, Any]:
 def _remembering(
     subject: FollowedModels, document: dict[str, Any], groups: Mapping[str, xr.Dataset], own: Mapping[Any, Any]
 ) -> FollowedModels:
-    """The models with their last fits; those of the user's ``own`` models are checked."""
+    """The models with their last fits; fits of the user's ``own`` models are checked."""
     memory, tracks = document["memory"], {}
     for number, ((label, track), saved) in enumerate(zip(subject.tracks.items(), document["models"], strict=True)):
         last: Fit | None = None

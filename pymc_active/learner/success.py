@@ -28,7 +28,7 @@ _SMALLEST, _EVEN_ODDS = -100.0, np.log(0.5)
 class Success:
     """Log of P(an experiment at x gives a result), by a model of yes and no averaged over its hyperparameters.
 
-    It is fitted to points X (n, D), of which some ``failed`` (n,). Inputs are scaled from the box between
+    It is fitted to points X (n, D), some of which ``failed`` (n,). Inputs are scaled from the box between
     ``low`` and ``high`` (D,) to [-1, 1].
     """
 

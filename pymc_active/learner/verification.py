@@ -56,7 +56,7 @@ class Verification:
             )
 
     def is_due(self, n: int, n_start: int) -> bool:
-        """Whether to verify a fit to ``n`` points, of which a run began with ``n_start``."""
+        """Whether to verify a fit to ``n`` points in a run that began with ``n_start``."""
         if self.every == "never" or not self.verdicts:
             # Draws from the prior are exact.
             return self.every != "never" and n > 0

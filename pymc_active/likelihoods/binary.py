@@ -1,4 +1,4 @@
-"""Yes or no, and how often yes in a number of trials, with the probability Φ(f), or that of a logit f."""
+"""Yes or no, and how often yes in a number of trials, with the probability Φ(f), or of a logit f."""
 
 from __future__ import annotations
 

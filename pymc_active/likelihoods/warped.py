@@ -1,4 +1,4 @@
-"""Real numbers of which a monotone map is normal: f plus ``exp(log_noise)`` times a standard normal variable.
+"""Real numbers with a monotone map that is normal: f plus ``exp(log_noise)`` times a standard normal variable.
 
 Sites are exact, so that the posterior is the one of a Gaussian process of the mapped outcomes.
 """
@@ -115,7 +115,7 @@ class Mapped(Likelihood):
 
 
 class LogNormal(Mapped):
-    """Positive outcomes of which the logarithm is normal."""
+    """Positive outcomes with a normal logarithm."""
 
     name, has_unit = "lognormal", False
     parameters = (("log_noise", float(np.log(0.1)), 1.0),)

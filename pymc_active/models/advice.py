@@ -286,7 +286,7 @@ def apart(model: GPModel, low: np.ndarray, high: np.ndarray) -> str | None:
 def _elsewhere(
     what: str, X: np.ndarray, of: str, others: np.ndarray, model: GPModel, beyond: float = _BESIDE
 ) -> str | None:
-    """Advice on points (n, D) with a range elsewhere than that of others, or a sliver of it: in other units, likely."""
+    """Advice on points (n, D) with a range elsewhere than others, or a sliver of theirs: in other units, likely."""
     here, there = ((points.min(0), points.max(0)) for points in (X, others))
     width, other = here[1] - here[0], there[1] - there[0]
     gap = np.maximum(here[0] - there[1], there[0] - here[1]) / np.maximum(width, other).clip(min=1e-300)

@@ -425,7 +425,7 @@ class Blueprint(GPModel):
 
 
 def _label_of(y: Any, inputs: list, points: np.ndarray, values: np.ndarray) -> str | None:
-    """The name of a Series. That of an input, as of ``np.sin(table["x"])``, does not tell what y is."""
+    """The name of a Series. The name of an input, as of ``np.sin(table["x"])``, does not tell what y is."""
     name = y.columns[0] if isinstance(y, pd.DataFrame) else getattr(y, "name", None)
     if name in inputs and np.array_equal(points[:, inputs.index(name)], values):
         raise ValueError(f"{name} is y, and it is a column of X as well: leave it out, X.drop(columns={name!r})")

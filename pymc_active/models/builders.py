@@ -80,8 +80,8 @@ def ard_gp(
         [-1, 1] and standardises y by all data that the model holds, anew when data are added. The parameters keep
         their meaning; their *priors* move with the mean and standard deviation of y. As n points do not tell how much
         y varies, the scale is taken as exp(1 / (n - 1) + ...) times the standard deviation, and its log as uncertain by
-        a variance of about 1 / (n - 1), which is added to those of the log scales. If one of the priors that depend on
-        y is not normal, y is standardised by the first data only; a number stays on the scale of these. ``x_scale``,
+        a variance of about 1 / (n - 1), added to the variances of the log scales. If one of the priors that depend on y
+        is not normal, y is standardised by the first data only; a number stays on the scale of these. ``x_scale``,
         ``y_scale`` and ``priors`` take precedence.
     space : Space, dict or DataFrame, optional
         In place of ``bounds``, for inputs that are not all numbers between two ends: a :class:`Space`, what it is made
@@ -92,7 +92,7 @@ def ard_gp(
         bars are all there is, fix ``noise`` at a small number.
     likelihood : str
         The distribution of y given the latent function f, by default ``"normal"``. With any other ``gpm.model`` has a
-        ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` are those of f, and only
+        ``pm.gp.Latent``, priors must be normal or numbers, ``y_scale`` and ``mean_constant`` belong to f, and only
         real outcomes have a ``log_noise``; with ``bounds`` their median and median deviation scale f:
 
         * ``"student_t"``: f + noise t, for outliers; t has 2 + ``nu_above_2`` degrees of freedom and so a variance;
@@ -229,7 +229,7 @@ def embedding_gp(
 ) -> GPModel:
     r"""A Gaussian process on a learned linear embedding, :math:`f(x) = g(R x)` with R of shape (d, D).
 
-    Use it for many inputs of which only a few linear combinations matter; there may be more inputs than data. The
+    Use it for many inputs if only a few linear combinations matter; there may be more inputs than data. The
     kernel is isotropic in the d components: how fast f changes along each of them is the length of a row of R, and the
     lengthscale is how fast it changes in all. Source: Garnett, Osborne & Hennig (2014), Active Learning of Linear
     Embeddings for Gaussian Processes, section 2, where the lengthscale is one.

@@ -354,7 +354,7 @@ def known_periods(period: Any, inputs: list) -> list[list[float]]:
 
 
 def _first_factors(tree: Expression, names: Iterator[str]) -> list[str]:
-    """Of each term of a tree the base kernel whose output scale carries that of y, by the names of its base kernels."""
+    """For each term of a tree the base kernel whose output scale carries y's, by the names of its base kernels."""
     if isinstance(tree, Base):
         return [next(names)]
     found = [_first_factors(child, names) for child in tree.children]

@@ -69,7 +69,7 @@ def arviz_groups(
 ) -> dict[str, xr.Dataset]:
     """All groups that ArviZ knows, from hyperparameters thetas (M, P) and ``rows`` (chain, draw) that choose of them.
 
-    ``posterior`` is that of the ``data``. Given theta, observations of a marginal
+    ``posterior`` is given the ``data``. Given theta, observations of a marginal
     GP are dependent. So where ArviZ expects the distribution of an observation given theta, it gets that given theta
     and all other observations: its log density as ``log_likelihood``, draws from it as ``posterior_predictive``. Then
     importance weights 1 / p(y_i | others, theta) leave y_i out exactly, also for LOO-PIT and LOO expectations.

@@ -66,7 +66,7 @@ class FreeVariables:
         return function(list(inputs.values()), known)
 
     def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
-        """Draws (draws, ...) of the free variables by name, those of ``pm.draw``, which compiles at each call."""
+        """Draws (draws, ...) of the free variables by name, as ``pm.draw`` makes them, which compiles at each call."""
         function, generators = self._prior
         reseed_rngs(generators, random_seed)
         drawn = zip(*(function() for _ in range(draws)), strict=True)

@@ -147,7 +147,7 @@ def predictive(gpm: GPModel, X_new: Any) -> PredictiveGraphs:
 def mgp_moments(gpm: GPModel, X_new: Any, covariance: Any) -> MGPMoments:
     """Moments of the marginal GP (Garnett et al. 2014, eq. 19) at an array or TensorVariable ``X_new`` (m, D).
 
-    ``covariance`` (P, P) is that of the unconstrained parameters, ordered as ``gpm.labels``. Unlike
+    ``covariance`` (P, P) belongs to the unconstrained parameters, ordered as ``gpm.labels``. Unlike
     :func:`pymc_active.predict`, this gives NaN where the predictive variance is zero.
     """
     algebra = _Algebra(gpm, _as_points(gpm, X_new))

@@ -175,7 +175,7 @@ def check_diagonal(made: PyMCModel, X: np.ndarray) -> None:
     )
     if not np.all(same | np.isnan(variances)):
         raise ValueError(
-            "the covariance function's diag(X) must be the diagonal of full(X), the variances of which predictions are "
+            "the covariance function's diag(X) must be the diagonal of full(X), the variances that predictions are "
             f"made; got {diag.ravel()[:3]}, shape {diag.shape}, in place of {variances[:3]}, shape {variances.shape}: "
             f"correct diag of {type(made.gp.cov_func).__name__} or of its parts"
         )

@@ -170,7 +170,7 @@ class Parameters:
 
     @property
     def prior_kinds(self) -> list[tuple]:
-        """What distinguishes the prior of each entry of theta from those of the others."""
+        """What distinguishes the prior of each entry of theta from all others."""
         kinds: list[tuple] = []
         for name in self.free:
             p = self._parameters[name]

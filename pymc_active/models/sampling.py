@@ -27,7 +27,7 @@ def sample(
 ) -> xr.DataTree:
     """Sample the hyperparameters from their exact posterior by MCMC, with ``pm.sample``.
 
-    The trace is that of ``pm.sample`` with the groups of ``Fit.to_datatree`` that it lacks,
+    The trace of ``pm.sample`` with the groups of ``Fit.to_datatree`` that it lacks,
     such as ``log_likelihood``, ``posterior_predictive`` and ``prior``.
 
     Parameters

@@ -75,10 +75,10 @@ def informative_rows(gpm: GPModel, n_rows: int, *, random_seed: Seed = None) -> 
 
 
 def by_variance(gp: ConditionedGP, X: np.ndarray, n_rows: int, known_variance: np.ndarray | float = 0.0) -> np.ndarray:
-    """Rows of X (n, D), in the kernel's units: one after another that of the largest latent variance given the others.
+    """Rows of X (n, D), in the kernel's units: one after another the one of largest latent variance given the others.
 
     This is greedy maximisation of the information about the function, by a Cholesky factorisation of K + noise with
-    pivots: n * n_rows² operations and n * n_rows numbers. The hyperparameters are those of ``gp``; to its noise the
+    pivots: n * n_rows² operations and n * n_rows numbers. The hyperparameters are from ``gp``; to its noise the
     ``known_variance`` (n,) of each row is added.
     """
     noise, variance = gp.noise_variance(X) + known_variance, gp.prior_variance(X).copy()

@@ -23,8 +23,8 @@ _WARPS = (-7.0, 7.0)
 def best_map(fit: Fit) -> tuple[str, float]:
     """The likelihood under which the data of a fit to normal outcomes are most probable, and its gain in nats.
 
-    Kernel and noise-to-signal ratio are those of the mode, or of the particle of highest density; level and scale are
-    profiled out. The gain is a lower bound of that of a new fit.
+    Kernel and noise-to-signal ratio are taken at the mode, or the particle of highest density; level and scale are
+    profiled out. A new fit gains at least as much.
     """
     factor, y = fit.posterior.of_each.light_state(fit.center).factor, fit.y
     root = factor.half_solve(np.column_stack([np.ones(len(y)), np.eye(len(y))]))

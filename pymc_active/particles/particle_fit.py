@@ -197,7 +197,7 @@ class ParticleFit(Fit):
     def has_missed_a_mode(self) -> bool:
         """Whether climbing from the best particle leads to a mode that has more of the posterior than all particles.
 
-        So narrow a mode as that of an embedding without noise shows only when its noise has been taken away.
+        So narrow a mode as of an embedding without noise shows only when its noise has been taken away.
         """
         swarm, error = self.swarm, self.log_evidence_error
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, [self.center], 0, 0, 0)
@@ -313,7 +313,7 @@ class ParticleFit(Fit):
             return self.follow(np.random.default_rng(random_seed))
 
     def follow(self, rng: np.random.Generator, **how: Any) -> ParticleFit:
-        """:meth:`update` to the current data of the model, which begin with those of the fit; ``how`` to ``renew``."""
+        """:meth:`update` to the current data of the model, which begin with the fit's; ``how`` to ``renew``."""
         gpm, before, S = self.gpm, self.swarm, len(self.swarm.z)
         data = gpm.data.copy()
         y = data.y

@@ -17,7 +17,7 @@ from pymc_active.support.threads import one_blas_thread
 
 
 def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
-    """The fit that :meth:`ParticleFit.to_dataset` wrote; the data of ``gpm`` begin with those of that fit."""
+    """The fit that :meth:`ParticleFit.to_dataset` wrote; the data of ``gpm`` begin with the data of that fit."""
     data = first_points(gpm, int(stored.attrs["n_observations"]))
     with one_blas_thread():
         space = find_space(gpm.posterior().with_data(*data), gpm.embedding_slice)

@@ -35,7 +35,7 @@ _BESIDE = 0.05
 class Paths:
     """S draws of the latent function of one Gaussian process given its data, in the kernel's units.
 
-    The box that matters, from ``low`` to ``high`` (D,), is by default that of the data. ``embedding`` is R (d, D), if
+    The box that matters, from ``low`` to ``high`` (D,), is by default the data's. ``embedding`` is R (d, D), if
     the paths are functions of R x. ``diagnostics`` holds ``n_features``; for a kernel without a known spectral density
     also ``missed_variance``, the mean share of the prior variance in the box that the features miss.
     """
@@ -114,7 +114,7 @@ class PosteriorPaths(Summarized):
         return self._labelled("f", X, lambda part, Z: part.gp.to_user_y(part.value(Z)))
 
     def gradient(self, X: Any) -> xr.DataArray:
-        """Derivatives in the inputs: dims (path, point, input), in units of y over those of x."""
+        """Derivatives in the inputs: dims (path, point, input), in units of y over units of x."""
         return self._labelled("gradient", X, lambda part, Z: _unit(part, 1) * _of_all(part, Z)[1], "input")
 
     def hessian(self, X: Any) -> xr.DataArray:
@@ -166,7 +166,7 @@ class PosteriorPaths(Summarized):
             is_outside = ((Z < part.low - _BESIDE * width) | (Z > part.high + _BESIDE * width)).any()
             if "missed_variance" in part.diagnostics and is_outside:
                 warn_user(
-                    "the kernel has no known spectral density, so its paths are drawn for a box, by default that of "
+                    "the kernel has no known spectral density, so its paths are drawn for a box, by default of "
                     "the data, and far from it they vary too little: pass bounds=[(low, high), ...] of all points that "
                     "matter to draw_paths",
                     SamplingWarning,
@@ -248,7 +248,7 @@ def draw_paths(
     draws : int
         Draws of the hyperparameters from a fit or a trace, at most; they share the paths evenly.
     bounds : list of (low, high), or dict by input, optional
-        The box that matters, for kernels that have no known spectral density, such as your own. Default: that of the
+        The box that matters, for kernels that have no known spectral density, such as your own. Default: the box of the
         data.
 
     Raises

@@ -2,7 +2,7 @@
 
 Every function takes the object first. Another object raises a TypeError; unknown inputs, variables or rows, arrays of
 the wrong shape and a wrong number of Axes raise a ValueError. Intervals are central 89 % intervals, ArviZ's default.
-Colours are those of Okabe and Ito, which colour-blind readers can distinguish. ``plt.style.use(plots.STYLE)`` gives
+Colours are from Okabe and Ito, which colour-blind readers can distinguish. ``plt.style.use(plots.STYLE)`` gives
 other pictures the same look. These arguments mean the same everywhere:
 
 ax, axes : matplotlib Axes, or an array of them, optional

@@ -23,9 +23,9 @@ def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 
 def new_grid(shape: tuple[int, int], size: tuple[float, float], axes: Any = None, **keywords: Any) -> np.ndarray:
-    """The Axes given, or those of a new figure, (rows, columns); without the right and upper sides of their frames.
+    """The Axes given, or Axes of a new figure, (rows, columns); without the right and upper sides of their frames.
 
-    Keywords are those of ``plt.subplots``.
+    Keywords go to ``plt.subplots``.
     """
     try:
         import matplotlib.pyplot as plt

@@ -43,7 +43,7 @@ def plot_embedding(
     The coordinates are u = R x / lengthscale, at the highest mode or particle, turned to the principal axes of R (its
     singular vectors, the largest first, the largest weight of each positive): the model does not know any rotation or
     reflection of it. One component is drawn with y, two or the first two as a map of the mean of f, on whose scale the
-    data are coloured. Predictions are those of ``predict(fit, x)`` where x is what X has on average at u, by linear
+    data are coloured. Predictions are ``predict(fit, x)`` where x is what X has on average at u, by linear
     regression: R is uncertain, and points unlike X would go elsewhere by each draw of it. ``limits`` are pairs
     (low, high) of the components drawn, by default a tenth beyond X on either side. The colour bar is the figure's last
     Axes. The rest is as in :mod:`pymc_active.plots`.

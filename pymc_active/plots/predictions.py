@@ -59,7 +59,7 @@ def plot_predictions(
     ``input`` is by default the one along which the mean changes most. The others are held ``at`` (D,), by default at
     the median of the data; these are drawn faintly because they do not lie on this slice, and the title says where it
     is. ``limits`` (low, high) of that input are by default the model's box or, without one, a tenth beyond the data on
-    either side; ``n_points`` are those of the grid. The rest is as in :mod:`pymc_active.plots`.
+    either side; ``n_points`` make the grid. The rest is as in :mod:`pymc_active.plots`.
     """
     is_average = isinstance(fit, ModelAverage)
     if not is_average:
@@ -144,7 +144,7 @@ def plot_map(
 
     The data are coloured on the scale of the mean: a point that stands out is far from what the model makes of it. On
     the right they are small dots. ``limits`` are pairs (low, high) of the two inputs, by default the model's box or,
-    without one, a tenth beyond the data on either side; ``n_points`` those of the grid along each input. The colour
+    without one, a tenth beyond the data on either side; ``n_points`` the grid along each input. The colour
     bars have the figure's last two Axes. The rest is as in :mod:`pymc_active.plots`.
     """
     if not isinstance(fit, ModelAverage):

@@ -1,7 +1,7 @@
 """Log likelihoods of particles and their gradients in compiled loops, each thread with a part of the particles.
 
 The loop follows a kernel as a *program*: base kernels, sums and products in an order in which all parts come first. So
-it is compiled once for all kernels. A matrix is a row of its lower triangle; those of one particle stay in the cache of
+it is compiled once for all kernels. A matrix is a row of its lower triangle; all of one particle stay in the cache of
 one core, and nothing holds Python's lock. A particle is computed in the same way whatever the number of threads. Numba
 compiles the loops at their first use and keeps them on disk, or, where it finds no place, in the process. All of them
 stand in this file, since it looks for a newer version of no other.
@@ -216,7 +216,7 @@ def _correlations(profile, s, g, slope, whole):
 
 @_loop(_FAST)
 def _factor(G, residual, alpha, smallest, gradient, sizes):
-    """Half the log determinant of G (n, n), of which the lower triangle counts and becomes G⁻¹; NaN if not sound.
+    """Half the log determinant of G (n, n), whose lower triangle counts and becomes G⁻¹; NaN if not sound.
 
     ``sizes`` is an array of whole numbers (4,), which LAPACK is given by their address.
     """

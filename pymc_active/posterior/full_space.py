@@ -1,4 +1,4 @@
-"""The coordinates z in which a posterior is searched and expanded: the model's own theta, or those of a row space.
+"""The coordinates z in which a posterior is searched and expanded: the model's own theta, or a row space's.
 
 ``theta`` (P,) always means the user's parameters. An embedding with more inputs than data has a shorter z.
 """

@@ -66,7 +66,7 @@ def check_levels(X: np.ndarray, levels: Mapping[int, int]) -> None:
 class GPGraphs:
     """The symbolic parts of a marginal GP, as functions of the flat ``theta`` and, unless given, of X_new (m, D).
 
-    ``name`` is that of the likelihood, ``shapes`` are those of the value variables that theta consists of.
+    ``name`` names the likelihood, ``shapes`` the value variables that theta consists of.
     """
 
     def __init__(self, model: pm.Model, gp: pm.gp.Marginal, name: str, shapes: dict, X_new=None):

@@ -45,7 +45,7 @@ class LatentPosterior(Posterior):
     """A latent function with any likelihood; the noise of the Gaussian process itself is zero.
 
     Covariances and their derivatives come from arrays or from graphs. ``y`` are outcomes as they are, and the map of
-    outputs is that of the latent function.
+    outputs is the scale of the latent function.
     """
 
     likelihood: Likelihood

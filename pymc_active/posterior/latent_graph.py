@@ -69,7 +69,7 @@ class LatentGraphs(GPGraphs):
 
 
 class LatentGraphPosterior(LatentPosterior, GraphPosterior):
-    """Posterior of a ``pm.gp.Latent`` model; the third holder is that of trials or exposures."""
+    """Posterior of a ``pm.gp.Latent`` model; the third holder has trials or exposures."""
 
     def __init__(self, X, y, size, graphs: LatentGraphs, holders, compile_kwargs, likelihood: Likelihood):
         self.likelihood, self._graphs = likelihood, graphs

@@ -27,7 +27,7 @@ class Replicates(NamedTuple):
     scatter: np.ndarray
 
     def beside(self, variance: np.ndarray, log_scale: float) -> Beside:
-        """What the means leave out, for noise variances (..., m); ``log_scale`` is that of the unit of y."""
+        """What the means leave out, for noise variances (..., m); ``log_scale`` is the log of the unit of y."""
         more, part = self.counts - 1, self.scatter / variance
         each = more * (np.log(variance) + LOG_2PI + 2 * log_scale) + np.log(self.counts) + part
         slope, curvature = (more - part) / variance, (2 * part - more) / variance**2
@@ -37,7 +37,7 @@ class Replicates(NamedTuple):
 def find_replicates(
     X: np.ndarray, y: np.ndarray, known: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray, Replicates] | None:
-    """Rows (m,) that stand for those of equal X (n, D) and ``known``, the means of y there; None if few are equal."""
+    """Rows (m,) that stand for rows of equal X (n, D) and ``known``, the means of y there; None if few are equal."""
     n = len(y)
     if n <= _FEW:
         return None

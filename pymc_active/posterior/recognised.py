@@ -160,7 +160,7 @@ class _Parameters:
 
 
 class RecognisedPosterior(GraphPosterior):
-    """A posterior whose likelihood and predictions are those of ``arrays`` at parameters that theta determines."""
+    """A posterior with the likelihood and predictions of ``arrays`` at parameters that theta determines."""
 
     is_array = True
 

@@ -55,7 +55,7 @@ class Projection:
 class RowSpace:
     """The posterior in its row space, and the way back.
 
-    ``source`` has all D inputs, ``posterior`` r + 1; its log density is that of ``source`` at the lifted point. Add
+    ``source`` has all D inputs, ``posterior`` r + 1; its log density is the one of ``source`` at the lifted point. Add
     ``log_complement``, the log of the Gaussian integral outside the row space, to a Laplace evidence of ``posterior``.
     """
 
@@ -95,7 +95,7 @@ class RowSpace:
         return self.where, self.shape
 
     def _replace(self, values: np.ndarray, new: float | np.ndarray) -> np.ndarray:
-        """A vector over theta with the entries of R replaced by those of the row space."""
+        """A vector over theta with the entries of R replaced by coordinates of the row space."""
         middle = np.broadcast_to(new, self.shape[0] * self.shape[1])
         return np.concatenate([values[: self.where.start], middle, values[self.source.R.stop :]])
 
@@ -121,7 +121,7 @@ class RowSpace:
         return np.concatenate(parts, axis=-1)
 
     def covariance(self, inside: np.ndarray) -> np.ndarray:
-        """Dense covariance (P, P) of theta, from that of the parameters in the row space."""
+        """Dense covariance (P, P) of theta, from the covariance in the row space."""
         (d, D), where = self.source.shape, self.where
         frame = self.scale[:, None] * self.basis
         lift = np.zeros((self.source.n_parameters, self.posterior.n_parameters))

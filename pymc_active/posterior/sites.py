@@ -4,7 +4,7 @@ With G = K + sites' variances s, alpha = G⁻¹ (z - mean) and g the diagonal of
 others has the mean z - alpha/g and the variance 1/g - s (Rasmussen & Williams 2006, section 5.4.2). There the outcome
 has the Z, slope and bend of :class:`~pymc_active.likelihoods.base.Tilted`; its site matches its moments where slope =
 alpha and bend = g. The log evidence, log N(z | mean, G) + Σ log Z - log N(z | all others), does not change with the
-sites to the first order: it is right to the square of what they are off, and its derivatives are those of a process
+sites to the first order: it is right to the square of what they are off, and its derivatives are as of a process
 with noise s.
 """
 
@@ -50,7 +50,7 @@ def propagate(
     K: np.ndarray, mean: np.ndarray, likelihood: Likelihood, y: np.ndarray, size: np.ndarray, phi: Phi,
     start: Sites | None = None, tolerance: float = ROUGH, power: float = 1.0,
 ) -> Propagated:  # fmt: skip
-    """Sites for prior covariances K (S, n, n), of which the lower triangles count, and means (S, n).
+    """Sites for prior covariances K (S, n, n), whose lower triangles count, and means (S, n).
 
     ``phi`` are columns (S, 1). Sweeps go on until the log evidence is right to the ``tolerance``. The likelihood is
     taken to a ``power``.

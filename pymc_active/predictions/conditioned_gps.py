@@ -30,7 +30,7 @@ def ensemble_of(
     method: str = "draws",
     random_seed: int | np.random.Generator | None = None,
 ) -> Ensemble:
-    """The ensemble of any source, of which ``draws`` members will be used; see :func:`as_ensemble`."""
+    """The ensemble of any source, if ``draws`` members will be used; see :func:`as_ensemble`."""
     most = max(_DRAWS, count("draws", draws))
     return as_ensemble(source, model=model, method=method, draws=most, random_seed=random_seed)
 

@@ -54,7 +54,7 @@ def as_ensemble(
     An ensemble is returned unchanged. Several fits are weighted by their models' posterior probabilities; models of
     zero weight are left out. A trace contributes all its draws, a dict of unconstrained values by value-variable name
     one point; both need ``model`` and are conditioned on the data that it holds now. ``method``, ``draws`` and
-    ``random_seed`` are those of :func:`pymc_active.predict`.
+    ``random_seed`` are as in :func:`pymc_active.predict`.
     """
     return ensemble_from(source, "as_ensemble", model=model, method=method, draws=draws, random_seed=random_seed)
 

@@ -40,7 +40,7 @@ def model_posterior(fits: Fits, *, prior: Prior = None) -> xr.DataArray:
     fits : dict or sequence of fits, or ModelAverage
         One fit of each model, labelled by the keys of a dict or numbered. Inputs may differ, rows must correspond.
     prior : dict or sequence, optional
-        Prior weights by key or in order, normalised here; by default those of a ModelAverage, else equal.
+        Prior weights by key or in order, normalised here; by default the weights of a ModelAverage, else equal.
 
     Returns
     -------
@@ -171,7 +171,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
     """Fits of several models of the same data, with the models' posterior probabilities.
 
     A read-only mapping from labels to fits. ``predict`` and every criterion of ``pymc_active.active`` accept it in
-    place of one fit. Arguments, errors and warnings are those of :func:`model_posterior`, with at least two fits, of
+    place of one fit. Arguments, errors and warnings are as in :func:`model_posterior`, with at least two fits, of
     the same X too.
 
     Attributes

@@ -58,19 +58,19 @@ def predict(
         In the user's units. Row labels are kept.
     method : {"mgp", "bbq", "map", "modes", "draws"}, optional
         How to marginalise the hyperparameters of a fit: by default over its particles, for a LaplaceFit ``"mgp"``.
-        ``"map"`` fixes them at the mode with most of the evidence, that of the unconstrained parameters with the
-        Jacobian, which ``pm.find_MAP`` leaves out; ``"bbq"`` adds the variance of the mean; ``"mgp"`` also that of the
-        variance; ``"modes"`` mixes the MGP predictions of all modes found, weighted by evidence. ``"draws"`` gives the
+        ``"map"`` fixes them at the mode with most of the evidence, of the unconstrained parameters with the
+        Jacobian, which ``pm.find_MAP`` leaves out; ``"bbq"`` adds the mean's variance; ``"mgp"`` also the
+        variance's; ``"modes"`` mixes the MGP predictions of all modes found, weighted by evidence. ``"draws"`` gives
         exact moments of a mixture of GPs at draws from the posterior; unlike the MGP variance, it tends to V, not
         4/3 V, as the hyperparameters become known. For several models: the exact moments of the mixture of their
         predictions.
     quantiles : sequence of float, optional
-        Probabilities between 0 and 1, such as ``(0.05, 0.95)``. The quantiles are those of the mixture itself, which is
+        Probabilities between 0 and 1, such as ``(0.05, 0.95)``. These are quantiles of the mixture itself, which is
         not Gaussian: on few data its tails are heavier.
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``, for their log density under the prediction.
     y_trials, exposure : float or array_like of shape (m,), optional
-        The trials or the exposure of which ``y_mean``, ``y_variance``, ``y_quantile`` and ``y_log_density`` are, with a
+        The trials or the exposure for ``y_mean``, ``y_variance``, ``y_quantile`` and ``y_log_density``, with a
         ``likelihood`` that has these; by default one.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit (by default all particles, or
@@ -79,7 +79,7 @@ def predict(
     Returns
     -------
     xarray.Dataset
-        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: that of the mode, or
+        ``f_mean``, ``f_variance`` (of the latent function) and ``y_variance`` (including noise: of the mode, or
         its mean over the mixture) over ``point``, in units of y and their squares. With ``quantiles`` also
         ``f_quantile`` and ``y_quantile`` over ``quantile`` and ``point``; with ``y_new`` also ``y_log_density`` (nats),
         whose negative mean is the NLL. With a ``likelihood``, and of a ``pm.Model``, ``f`` is the expected outcome,

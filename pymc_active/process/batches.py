@@ -52,7 +52,7 @@ def batched_scans(fgraph, node):
 
 
 def _alike(arrays: list, n: int) -> list:
-    """Arrays whose first n dimensions are those of all of them."""
+    """Arrays, broadcast to the same first n dimensions."""
     batches = []
     for k in range(n):
         sizes = [x.shape[k] for x in arrays if not x.type.broadcastable[k]]

@@ -43,7 +43,7 @@ def fit(
         these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. So it
         does where annealed particles have not followed the posterior, as where data are far from what the priors
         expect; where climbing from the best leads to a mode that all have missed, as of an embedding without noise; or
-        where they leave the evidence uncertain by half a nat. A run for an embedding of which few families are left is
+        where they leave the evidence uncertain by half a nat. A run for an embedding with few families left is
         repeated, or, with two points for each parameter, mixed with draws annealed from around modes. With many data,
         where SMC is expensive, draws around the modes suffice if importance sampling confirms them. The choice depends
         on the estimated number of operations and on effective sample sizes, never on a clock; ``diagnostics["method"]``
@@ -51,7 +51,7 @@ def fit(
 
         Of a ``pm.Model``, ``"anneal"`` leads particles from the prior to the posterior by taking noise away from the
         outcome, or, where it has no scale, by lowering a temperature; if the first run is uncertain, with four times
-        as many particles, of which as many are kept. ``"nuts"`` is ``pm.sample``, which
+        as many particles, and keeps as many. ``"nuts"`` is ``pm.sample``, which
         leaves the evidence unknown. ``"auto"`` anneals, and runs NUTS if annealing fails or stays doubtful, and where
         it cannot work: with an improper prior, or more than 200 parameters.
     n_particles, random_seed, progressbar, compile_kwargs

@@ -49,10 +49,10 @@ def coordinate_wise(
     n_active : int, optional
         Take this number of inputs, those with the largest mean squared differences, their scores, as the paper does.
     noise_variance, alpha : float, optional
-        Instead, take the inputs whose differences exceed those of noise with this variance, in squared units of y;
-        those of any inactive input do with a probability of alpha (Bonferroni).
+        Instead, take the inputs whose differences exceed what noise with this variance explains, in squared units of
+        y; differences of any inactive input do with a probability of alpha (Bonferroni).
     bandwidth : float or ndarray, optional
-        Pairs are those of ``"fdt"``, three bandwidths apart; by default both ends are random.
+        Pairs are as in ``"fdt"``, three bandwidths apart; by default both ends are random.
     f, n_dims, bounds, vectorized, random_seed
         As in :func:`hds`.
 

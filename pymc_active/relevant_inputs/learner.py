@@ -282,7 +282,7 @@ class HDSLearner:
 
     @property
     def _waiting(self) -> list[int]:
-        """Numbers of the points asked for and not told yet; those of former blocks have been told."""
+        """Numbers of the points asked for and not told yet; former blocks have been told."""
         return [number for number in range(self._block, self._n_asked) if number not in self._answers]
 
     @property

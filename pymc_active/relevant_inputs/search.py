@@ -176,7 +176,7 @@ def hds(
     vectorized : bool
         False for an f that takes one point, (D,) or a DataFrame of one row, and returns a number.
     n_dims : int, or Space, dict or DataFrame, optional
-        D; by default the number of inputs of ``model``. Or the :class:`Space` of inputs of which some are labels or
+        D; by default the number of inputs of ``model``. Or the :class:`Space` of inputs, some of which are labels or
         steps, without constraints: an input with labels counts as one, and results have the names of inputs.
     model : GPModel or a fit, optional
         Gives bandwidth (of the shortest lengthscale, if it has any), signal and noise variance unless they are passed;

@@ -18,7 +18,7 @@ _ERROR, _N_ACTIVE = 1 - 0.99, 4
 
 @dataclass(frozen=True)
 class Settings:
-    """See :class:`HDSLearner`; ``bandwidth`` is that of z, which runs from 0 to 1. Scales not given are NaN."""
+    """See :class:`HDSLearner`; ``bandwidth`` is in units of z, which runs from 0 to 1. Scales not given are NaN."""
 
     n_dims: int
     test: str

@@ -400,7 +400,7 @@ class Space(Summarized):
 
 
 def read_space(space: Any) -> Space:
-    """A space, or that of a table of candidates."""
+    """A space, or the space of a table of candidates."""
     if isinstance(space, Space):
         return space
     if isinstance(space, pd.DataFrame | Mapping):

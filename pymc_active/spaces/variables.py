@@ -97,7 +97,7 @@ class Variable:
 
 
 class Ordered(Variable):
-    """Numbers of which there are a few."""
+    """A few numbers."""
 
     def __init__(self, name: str, levels: Sequence[float]):
         values = np.unique(np.asarray(levels, float))

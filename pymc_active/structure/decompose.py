@@ -77,7 +77,7 @@ class Decomposition(Summarized):
         remarks = [f"{i}. {name}: {text}" for i, (name, text) in enumerate(named, 1)]
         remarks.append(f"Noise: sd {self.noise}; {percent(self.residual_share)} of the variance is left to it.")
         if self.components.attrs["y_unit"] == "log y":
-            remarks.insert(0, "Of the logarithm of y: where its components add up, those of y multiply.")
+            remarks.insert(0, "Of the logarithm of y: where its components add up, components of y multiply.")
         return Summary(f"Decomposition of {self.fit.gpm.description}", remarks=remarks)
 
 
@@ -94,10 +94,10 @@ def decompose(
     The kernel is multiplied out into a sum of products, :math:`k = \sum_c k_c`. Given the data and the hyperparameters,
     component c has mean :math:`k_c(x, X) G^{-1} (y - \mu)` and variance :math:`k_c(x, x) - k_c(x, X) G^{-1} k_c(X, x)`
     with :math:`G = \sum_c k_c(X, X) + \sigma^2 I`; means and variances are exact moments of the mixture over draws from
-    the posterior, and numbers in words their medians and 89 % intervals. Each base kernel has one phrase; those of a
-    product are joined by "times". The average of each component over the data is added to the mean function: the data
+    the posterior, and numbers in words their medians and 89 % intervals. Each base kernel has one phrase, in a
+    product joined by "times". The average of each component over the data is added to the mean function: the data
     determine the shape of a component far better than its level. Its share is cov(its mean at the data, y) / var(y).
-    Shares and that of the residual add up to one, unless the mean function varies; that of a component that works
+    Shares, with the residual's, add up to one, unless the mean function varies; the share of a component that works
     against the others is negative. The largest share comes first. Where two products are of the same kind, such as
     ``RQ + RQ``, the first is in each draw the one that varies more slowly.
 
@@ -196,7 +196,7 @@ def decompose(
 
 
 def additive_terms(kernel: Node) -> list[Term]:
-    """The kernel multiplied out: the base kernels of each product in the sum, those of one kind beside each other."""
+    """The kernel multiplied out: the base kernels of each product in the sum, one kind beside each other."""
     if isinstance(kernel, Add):
         return [term for part in kernel.parts for term in additive_terms(part)]
     if isinstance(kernel, Multiply):
@@ -270,7 +270,7 @@ def percent(share: float) -> str:
 
 
 def _names(terms: Sequence[Term], n_inputs: int) -> list[str]:
-    """Products of base kernels by name; those of one name are numbered."""
+    """Products of base kernels by name; equal names are numbered."""
 
     def name(leaf: Node) -> str:
         return leaf.structure[0] + (f"[{leaf.columns[0]}]" if n_inputs > 1 and len(leaf.columns) == 1 else "")
@@ -291,7 +291,7 @@ def _default_points(X: np.ndarray) -> np.ndarray:
 
 
 def _units(unit: str | Mapping[Any, str], inputs: list) -> list[str]:
-    """That of each input."""
+    """The unit of each input."""
     units = {inputs[0]: unit} if isinstance(unit, str) and (not unit or len(inputs) == 1) else unit
     if not isinstance(units, Mapping) or not set(units) <= set(inputs):
         raise ValueError(

@@ -321,7 +321,7 @@ def _warn(result: StructureSearch, modes: Mapping[str, LaplaceFit], outputs: str
     top = str(table.model.to_numpy()[int(np.nanargmax(scores_of(table)))])
     if bool(table.doubtful.sel(model=top)):
         if bool(table.doubtful.sel(model=best)):
-            what = f"all fits within ten nats of the best are doubtful, for example that of {top}"
+            what = f"all fits within ten nats of the best are doubtful, for example {top}"
         else:
             what = f"{top} is more probable than {best}, but was passed over because its fit is doubtful"
         problems.append(f"{what}: {'; '.join(modes[top].diagnostics['warnings'])}")

@@ -207,7 +207,7 @@ def embedding_draws(
 ) -> np.ndarray:
     """Draws of R / lengthscale, (draws, d, D), each up to a rotation.
 
-    Unless R is large, those of a fit expanded at QR span the same subspaces as those of a fit expanded at R.
+    Unless R is large, a fit expanded at QR gives the same subspaces as a fit expanded at R.
     """
     gpm = _model_of(source, model)
     embedding_of(gpm)

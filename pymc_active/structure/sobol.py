@@ -47,7 +47,7 @@ def sobol_indices(
     include what is not known about the function. It takes any kernel and mean, and independent inputs of any
     distribution. The intervals are the model's: they hold for functions that are like its draws. Of other functions,
     draws vary more than f in ways that the kernel allows: an ARD kernel has all interactions, so totals start high if
-    f has few (Ishigami's function, 80 points); an embedding shares effects among the inputs, so those of the few that
+    f has few (Ishigami's function, 80 points); an embedding shares effects among the inputs, so effects of the few that
     matter start low. A kernel of single inputs and pairs, ``composite_gp(X, y, "SE[0] + SE[1] + SE[0] * SE[1]")``, has
     the interactions of most functions: if its evidence is higher, believe its indices (of Ishigami's function and
     Sobol' G, at 40 and 80 points, 95 % were inside their 89 % intervals, by ARD 68 %). Totals are averages of squares:
@@ -60,7 +60,7 @@ def sobol_indices(
         The box, in your units, over which the inputs are uniform. By default the ``bounds`` of the model, or where it
         has none the box that the data span. The coordinates ``low`` and ``high`` say which.
     distribution : sequence of D frozen distributions of scipy.stats, or array_like of shape (m, D), optional
-        Instead of ``bounds``: one distribution for each input, or rows of which each column is one. The inputs are
+        Instead of ``bounds``: one distribution for each input, or rows, each column of which is one. The inputs are
         taken to be independent, whatever the rows say: the indices have no such meaning for inputs that are not.
     draws : int
         Functions drawn.
@@ -82,9 +82,9 @@ def sobol_indices(
           out slightly negative.
         * ``total`` (input): the share that would be left if all *other* inputs were known, with all interactions. An
           input of total 0 does not matter. The totals add up to 1 only without interactions.
-        * ``variance``: that of the function over the inputs, without noise, in squared units of y.
+        * ``variance``: how much the function varies over the inputs, without noise, in squared units of y.
 
-        ``first_draws``, ``total_draws`` and ``variance_draws`` have those of each function, over ``draw``.
+        ``first_draws``, ``total_draws`` and ``variance_draws`` hold them for each function, over ``draw``.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def sobol_indices(
     Warns
     -----
     DataWarning
-        If the inputs of the data do not vary separately, as those of spectra or mixtures: then the shares of single
+        If the inputs of the data do not vary separately, as in spectra or mixtures: then the shares of single
         inputs come from the prior.
 
     References
@@ -180,7 +180,7 @@ def _indices(
 ) -> dict[str, np.ndarray]:
     """Indices (S, inputs) of functions and their variances (S,), f(X) being (S, N), from two samples (N, D).
 
-    ``columns`` are those of each input.
+    ``columns`` are the columns of each input.
     """
 
     def values(X: np.ndarray) -> np.ndarray:
@@ -249,7 +249,7 @@ def _inputs_of(source: Any) -> list:
 
 
 def box_of(source: Any) -> tuple[np.ndarray, np.ndarray]:
-    """That of the model, or of the data."""
+    """The box of the model, or of the data."""
     model = model_of(source)
     if model.box is not None:
         return model.box
@@ -266,7 +266,7 @@ def _quantiles(source: Any, inputs: list, bounds: Any, distribution: Any) -> Cal
         low, high = box_of(source) if bounds is None else read_bounds(bounds, D, inputs)
         return lambda u: low + (high - low) * u
     if bounds is not None:
-        raise ValueError("pass bounds= or distribution=, not both: bounds are those of uniform inputs")
+        raise ValueError("pass bounds= or distribution=, not both: bounds mean uniform inputs")
     if isinstance(distribution, list | tuple) and all(hasattr(one, "ppf") for one in distribution):
         if len(distribution) != D:
             found = f"got {len(distribution)}"

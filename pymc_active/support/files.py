@@ -210,7 +210,7 @@ def _refusing(path: Path, problem: str) -> Iterator[None]:
 
 
 def _revision(contents: bytes) -> str | None:
-    """The checksum at the end of a file; None if there is none, or if it is not that of the bytes before."""
+    """The checksum at the end of a file; None if there is none, or if it does not fit the bytes before."""
     found = hashlib.sha256(contents[:-_SEALED]).hexdigest()
     return found if contents[-_SEALED:] == _SEAL + found.encode() else None
 

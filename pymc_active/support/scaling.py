@@ -1,4 +1,4 @@
-"""Affine maps of inputs and outputs between the user's units and those of the priors."""
+"""Affine maps of inputs and outputs between the units of the user and of the priors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUNDING, EQUAL = 8 * np.finfo(float).eps, 1e-14
 
 
 class InputMap(Protocol):
-    """Map from the user's inputs to those of the kernel."""
+    """Map from the user's inputs to the kernel's."""
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
         """Map rows."""
@@ -49,7 +49,7 @@ IDENTITY = Affine(np.zeros(()), np.ones(()), is_identity=True)
 
 
 def spread(values: np.ndarray) -> np.ndarray:
-    """Sd along the first axis; exactly 0 where values are equal, which that of equal numbers need not be."""
+    """Sd along the first axis; exactly 0 where values are equal, as NumPy's need not be."""
     return np.where(np.ptp(values, axis=0) > _ROUNDING * np.abs(values).max(0), values.std(0), 0.0)
 
 

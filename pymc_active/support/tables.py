@@ -144,7 +144,7 @@ def read_numbers(values: Any, name: str) -> np.ndarray:
 
 
 def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bool = False) -> np.ndarray:
-    """A float vector (n,), checked like :func:`read_inputs`; its labels must be those of the rows of ``X``.
+    """A float vector (n,), checked like :func:`read_inputs`; its labels must be the labels of the rows of ``X``.
 
     A data frame or DataArray of one column is a vector. With ``may_fail``, NaN is a failed measurement and allowed.
     """
@@ -266,7 +266,7 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
             more = "it" if len(constant) == 1 else ", ".join(str(name_of_input(labels[i])) for i in constant)
             advice = f". An input that never changes tells nothing: leave {more} out of X and of bounds. To "
             advice += "fix an input for a question, give its range here and use learner.ask(fixed={...})"
-        raise ValueError(f"bounds must be {expected}; those of {which} are {ends}{advice}")
+        raise ValueError(f"bounds must be {expected}; for {which} they are {ends}{advice}")
     return box[:, 0], box[:, 1]
 
 
@@ -325,7 +325,7 @@ def _as_text(names: Sequence) -> list[str]:
 
 
 def input_labels(X: Any, n_inputs: int, bounds: Any = None) -> list:
-    """Distinct names of the input columns: those of a data frame or DataArray, else of ``bounds`` by name, or 0, 1, ...
+    """Distinct names of the input columns: of a data frame or DataArray, else of ``bounds`` by name, or 0, 1, ...
 
     Columns without names are in the order of the bounds.
     """

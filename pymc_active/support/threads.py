@@ -19,7 +19,7 @@ _LARGE = 1000
 
 @cache
 def _controller() -> tuple[ThreadpoolController, int]:
-    """The controller, and the number of threads before it limits them: that of cores, or of ``OMP_NUM_THREADS``."""
+    """The controller, and the number of threads before it limits them: as many as cores, or ``OMP_NUM_THREADS``."""
     import scipy.linalg  # noqa: F401 - it brings a BLAS of its own
 
     controller = ThreadpoolController()
@@ -32,7 +32,7 @@ def one_blas_thread() -> Any:
 
 
 def n_threads() -> int:
-    """The number of threads to use: that of cores, or of ``OMP_NUM_THREADS``; one in a thread of the pool."""
+    """The number of threads to use: as many as cores, or ``OMP_NUM_THREADS``; one in a thread of the pool."""
     return 1 if hasattr(_of_thread, "is_working") else _controller()[1]
 
 

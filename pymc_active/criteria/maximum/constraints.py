@@ -44,7 +44,7 @@ class GPGivenMaxima:
     an embedding, signs of curvatures and slopes are imposed along only as many inputs as there are directions, since
     expectation propagation would count repeated signs several times.
 
-    ``mixed``, ``boundary`` and ``moments`` are those of :func:`pes`; expectation propagation also serves where too few
+    ``mixed``, ``boundary`` and ``moments`` are as in :func:`pes`; expectation propagation also serves where too few
     draws are effective.
 
     Parameters

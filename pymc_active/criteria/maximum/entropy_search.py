@@ -95,7 +95,7 @@ class _Representers:
 
 
 def _choice_entropy(f: np.ndarray) -> np.ndarray:
-    """Entropy (k,), in nats, of which of n points is best, from draws of their values (n, k, S)."""
+    """Entropy (k,), in nats, of the number of the best of n points, from draws of their values (n, k, S)."""
     # Several times faster than argmax, which copies the array to move the points last.
     p = np.count_nonzero(f == f.max(0), axis=2) / f.shape[2]
     return -xlogy(p, p).sum(0)

@@ -208,7 +208,7 @@ def pes(
         Total number of places x* (maximisers of sample paths, divided evenly between the hyperparameter draws), random
         features of a path's prior part, and hyperparameter draws taken from the source.
     mixed : {"free", "zero", "path"}
-        What to assume of the mixed second derivatives at x*. The paper proposes ``"path"`` (those of the path) and
+        What to assume of the mixed second derivatives at x*. The paper proposes ``"path"`` (as the path has them) and
         ``"zero"``, which invent a little information once data accumulate: with 20 points rank correlations with the
         truth were 0.92, against 0.95 with ``"free"`` (``benchmarks/paper_pes``).
     boundary : {"outward", "stationary"}

@@ -24,7 +24,7 @@ _IMPOSSIBLE = 1e10
 
 
 def learns_lengthscale(posterior: object) -> bool:
-    """Whether a posterior is that of an embedding with a free R and a free lengthscale."""
+    """Whether a posterior is of an embedding with a free R and a free lengthscale."""
     return isinstance(posterior, EmbeddingPosterior) and (
         max(posterior.R.stop - 1, posterior.log_lengthscale) < posterior.n_parameters
     )
@@ -59,7 +59,7 @@ class GivenLengthscale:
     def most_probable(self, mode: np.ndarray, modes_at: Callable[[float, list[np.ndarray]], list[Expansion]]) -> float:
         """Log of the lengthscale with the highest Laplace evidence times prior; follows a mode theta (P,).
 
-        With other lengthscales than that of the mode, the prior's mean, K may be singular.
+        With other lengthscales than the mode's, the prior's mean, K may be singular.
         """
 
         def loss(u: float) -> float:

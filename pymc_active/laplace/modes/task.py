@@ -96,7 +96,7 @@ def _search(task: SearchTask, advance: Advance = lambda *args: None) -> FoundMod
 
 
 def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, advance: Advance) -> FoundModes:
-    """Search in the coordinates of a space, which are those of the starts; with many points first on some of them."""
+    """Search in the coordinates of a space, as the starts are; with many points first on some of them."""
     posterior, n = space.posterior, len(space.posterior.y)
     some = space.subset(rng.choice(n, max(n // _SHARE, _FEWEST), replace=False)) if n > MANY else None
     is_structured = _is_structured(posterior, task)
@@ -124,7 +124,7 @@ def _is_structured(posterior: Posterior, task: SearchTask) -> bool:
 
 
 def _follow(posterior: Posterior, starts: list[np.ndarray], some: FoundModes) -> SearchResult:
-    """The modes near those of some of the data and near warm starts, from the most probable of these."""
+    """The modes near modes of some of the data and near warm starts, from the most probable of these."""
     best = some.expansions[0]
     places = [(e.z, e.root) for e in some.expansions] + [(start, best.root) for start in starts]
     values = posterior.values(np.stack([z for z, _ in places]))
