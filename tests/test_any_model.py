@@ -114,6 +114,7 @@ def test_predictions_are_those_of_the_conjugate_model(fit):
     center, variance = design @ mean, np.einsum("ik,kl,il->i", design, covariance, design)
     sd = np.sqrt(variance + NOISE**2)
     p = pma.predict(fit, POOL, quantiles=(0.05, 0.95), y_new=np.ones(len(POOL)))
+    assert_allclose(pma.predict(fit, POOL).y_quantile[[0, 2]], p.y_quantile)
     assert_allclose(p.y_mean, center, atol=0.15)
     assert_array_equal(p.f_mean, p.y_mean)
     assert_allclose(p.f_variance, variance, rtol=0.2)
@@ -435,6 +436,15 @@ def test_a_run_starts_from_the_prior_and_takes_whole_numbers():
     assert_allclose(learner.fit.log_evidence, np.log(0.5), atol=0.5)
 
 
+@pytest.mark.parametrize("goal", ["parameters", *nightly("function", "maximum")])
+def test_a_run_without_outcomes_asks_in_a_box(goal):
+    learner = pma.Learner(yes_or_no(observed=False), goal, observed="yes", bounds={"x": (-2, 2)}, random_seed=1)
+    x = learner.ask()
+    assert -2 <= x.x.item() <= 2
+    learner.tell(x, None, failed=True)
+    assert len(learner.failures) == 1
+
+
 def test_several_models_are_told_apart():
     def decay(order):
         with pm.Model() as model:
@@ -621,7 +631,7 @@ REFUSED = [
     (lambda: fitted(written("impossible")), "'y' is -4 in row 1, which no draw from the prior makes possible"),
     (lambda: fitted(written("a part")), "leave out total_size="),
     (lambda: fitted(written("no parameters")), "no free variables"),
-    (lambda: fitted(line(), method="smc"), "method must be one of auto, anneal, nuts"),
+    (lambda: fitted(line(), method="laplace"), "method must be one of auto, anneal, nuts"),
     (lambda: pma.predict(fitted(with_groups()), GROUPS), "group_of = 2 is a level"),
     (lambda: pma.predict(fitted(written("centred")), [[3.0]]), "at one row depends on other rows"),
     (lambda: bald(fitted(written("latent")), X), "no distribution at new rows"),

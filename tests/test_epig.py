@@ -107,7 +107,7 @@ def test_pools_of_any_kind(fit):
     lazy = pma.active.epig(fit, da.from_array(CANDIDATES, chunks=(2, 2)), X_target=TARGETS, random_seed=2)
     assert_allclose(lazy.compute(), plain, rtol=1e-9)
     with pytest.raises(ValueError, match="pass X_target"):
-        pma.active.epig(fit, da.from_array(CANDIDATES, chunks=(2, 2)))
+        pma.active.epig(POINT, da.from_array(CANDIDATES, chunks=(2, 2)), model=pma.ard_gp(X, Y, mean="constant"))
     with pytest.raises(ValueError, match="draws must be"):
         pma.active.epig(fit, CANDIDATES, draws=0)
 

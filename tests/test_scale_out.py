@@ -290,3 +290,11 @@ def test_threads_ignore_warnings_each_by_itself():
     assert list(warnings.filters) == before
     with pytest.warns(DoubtfulFitWarning, match="shown"):
         warn_user("shown", DoubtfulFitWarning)
+
+
+def test_a_lazy_pool_is_scored_for_the_box_of_the_model():
+    X = np.random.default_rng(0).uniform(-1, 1, (8, 2))
+    fit = pma.fit(pma.ard_gp(X, X[:, 0], bounds=[(-1, 1)] * 2), n_particles=32, random_seed=0, progressbar=False)
+    pool = da.from_array(X + 0.01, chunks=(3, 2))
+    boxed = pma.active.integrated_variance(fit, pool, bounds=[(-1, 1)] * 2)
+    assert_array_equal(pma.active.integrated_variance(fit, pool).compute(), boxed.compute())

@@ -52,7 +52,7 @@ def epig(
         As in :func:`bald`.
     X_target : array_like, DataFrame or DataArray, shape (T, D), optional
         Where predictions matter, in the user's units; repeat a place, or draw from a density, to weigh it. By default
-        100 points of the box, or 100 rows of the pool.
+        100 points of ``bounds``, or else 100 rows of the pool, of a dask array 100 points of the model's box.
     bounds : list of (low, high), or dict by input, optional
         A box whose points are the default targets.
     draws : int
@@ -310,6 +310,8 @@ def over_targets(
         targets = read_inputs(in_order_of(gpm.inputs, X_target, "X_target"), "X_target", inputs=gpm.inputs)
     elif bounds is not None:
         targets = targets_in(*read_bounds(bounds, len(gpm.inputs), gpm.inputs))
+    elif is_lazy(X_pool) and gpm.box is not None:
+        targets = targets_in(*gpm.box)
     elif is_lazy(X_pool):
         raise ValueError("a dask pool does not say where predictions matter: pass X_target=... or bounds=...")
     else:

@@ -307,8 +307,8 @@ def read_results(X: np.ndarray, y: Any, known: np.ndarray | None, failed: Any, x
         raise TypeError(f"y must hold numbers; got {y!r}. Tell float('nan') if the experiment failed")
     if not isinstance(y, pd.Series | pd.DataFrame | xr.DataArray) or y.shape not in ((n,), (n, 1)):
         y = np.atleast_1d(np.squeeze(y))
-        if y.dtype == object and len(y) > 1:
-            # A single None comes from a function that returns nothing.
+        if y.dtype == object and (len(y) > 1 or failed is not None):
+            # Otherwise a single None comes from a function that returns nothing.
             y = np.where(pd.isna(y), np.nan, y)
     values = read_outputs(y, n, x, may_fail=True)
     has_none, says = np.isnan(values), np.asarray(n == 1 if failed is None else failed)

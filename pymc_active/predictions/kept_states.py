@@ -26,7 +26,7 @@ def _bytes(n: int) -> int:
 
 def most_kept(n: int) -> int:
     """How many factorisations of n points are kept."""
-    return max(_BYTES // _bytes(n), _LEAST)
+    return max(_BYTES // _bytes(max(n, 1)), _LEAST)
 
 
 def kept_states(posterior: Posterior, thetas: np.ndarray) -> list[State]:

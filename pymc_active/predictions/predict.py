@@ -28,8 +28,8 @@ from pymc_active.support.tables import point_labels, read_inputs, read_outputs, 
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import warn_if
 
-# Members times points of a block.
-_BLOCK = 5_000_000
+# Members times points of a block; the quantiles of a pm.Model by default.
+_BLOCK, _QUANTILES = 5_000_000, (0.05, 0.5, 0.95)
 
 
 def predict(
@@ -65,8 +65,8 @@ def predict(
         4/3 V, as the hyperparameters become known. For several models: the exact moments of the mixture of their
         predictions.
     quantiles : sequence of float, optional
-        Probabilities between 0 and 1, such as ``(0.05, 0.95)``. These are quantiles of the mixture itself, which is
-        not Gaussian: on few data its tails are heavier.
+        Probabilities between 0 and 1, such as ``(0.05, 0.95)``, of a ``pm.Model`` by default 0.05, 0.5 and 0.95. These
+        are quantiles of the mixture itself, which is not Gaussian: on few data its tails are heavier.
     y_new : array_like, shape (m,), optional
         Observations at ``X_new``, for their log density under the prediction.
     y_trials, exposure : float or array_like of shape (m,), optional
@@ -112,6 +112,7 @@ def predict(
     ensemble = ensemble_from(source, "predict", model=model, method=method, draws=draws, random_seed=random_seed)
     if is_of_processes(ensemble):
         ensemble.gpm.check_replaceable()
+        probabilities = np.array(_QUANTILES) if quantiles is None else probabilities
     X_new = ensemble.gpm.read_pool(X_new)
     points = _read_points(ensemble.gpm, X_new)
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")

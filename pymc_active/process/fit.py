@@ -36,9 +36,9 @@ def fit(
     ----------
     model : GPModel or pm.Model
         A ``pm.Model`` is copied and never changed.
-    method : {"auto", "smc", "laplace"} for a GPModel, {"auto", "anneal", "nuts"} for a pm.Model
-        ``"smc"`` is :func:`fit_smc` and ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles (SMC) where
-        this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide narrow
+    method : {"auto", "anneal", "laplace"} for a GPModel, {"auto", "anneal", "nuts"} for a pm.Model
+        ``"anneal"`` (``"smc"``) is :func:`fit_smc`, ``"laplace"`` :func:`fit_laplace`. ``"auto"`` anneals particles
+        where this is cheap: with few data, where a Gaussian at a mode is not the posterior. If the kernel may hide
         modes from particles, as periods do, it searches modes and samples around them by importance; unless 150 of
         these draws are effective, it also anneals, and mixes both by their evidences: each can only miss mass. So it
         does where annealed particles have not followed the posterior, as where data are far from what the priors
@@ -103,6 +103,8 @@ def fit(
     if not isinstance(model, GPModel | pm.Model | Process):
         raise TypeError(f"fit takes a pm.Model or a GPModel (see ard_gp and from_marginal); got {kind_of(model)}")
     methods = choose.METHODS if isinstance(model, GPModel) else METHODS
+    if method in ("smc", "anneal"):
+        method = "smc" if isinstance(model, GPModel) else "anneal"
     if method not in methods:
         raise ValueError(f"method must be one of {', '.join(methods)}; got {method!r}")
     check_executor(executor)
@@ -111,9 +113,7 @@ def fit(
             raise ValueError("observed is for a pm.Model: the outcome of a GPModel is its name")
         return choose.fit_gp(model, method, n_particles, random_seed, progressbar, executor, compile_kwargs)
     process = model if isinstance(model, Process) else Process(model, observed)
-    number = (
-        process.n_particles(len(process.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
-    )
-    found = fit_process(process, number, np.random.default_rng(random_seed), progressbar, method=method)
+    n = process.n_particles(len(process.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
+    found = fit_process(process, n, np.random.default_rng(random_seed), progressbar, method=method)
     warn_if_doubtful(found)
     return found
