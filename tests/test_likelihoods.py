@@ -548,7 +548,7 @@ def test_leaving_out_each_of_many_counts_is_a_quotient_of_evidences():
 def test_information_is_that_of_plain_sums(fitted):
     name, _, fit = fitted
     X = np.random.default_rng(9).uniform(-1, 1, size=(4, 2))
-    p = mixture(fit.ensemble if name in ("bernoulli", "lognormal", "warped") else fit.ensemble.first(96), X)
+    p = mixture(fit.ensemble if name in ("bernoulli", "lognormal", "warped", "poisson") else fit.ensemble.first(96), X)
     outcomes, w = LatentOutcomes.of(fit.ensemble.first(len(p.weights))), p.weights
     [(likelihood, phi, _)] = outcomes.parts
     y, step = np.arange(2 if name in ("bernoulli", "binomial") else 400.0), 1.0

@@ -93,7 +93,9 @@ def fit_of(name):
     f, box, _, keywords, n = PROBLEMS[name]
     low, high = np.array(box, float).T
     X = low + (high - low) * qmc.Sobol(len(box), rng=1).random(n)
-    return pma.fit_laplace(pma.ard_gp(X, f(X), bounds=box, **keywords), random_seed=1, progressbar=False)
+    return pma.fit_laplace(
+        pma.ard_gp(X, f(X), bounds=box, **{"kernel": "ExpQuad", **keywords}), random_seed=1, progressbar=False
+    )
 
 
 @pytest.mark.nightly

@@ -232,7 +232,7 @@ def test_a_run_from_nothing(tmp_path):
     learner.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match=r"1 function.* pass the space as space="):
         pma.Learner.load(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match="differs from that of the file"):
+    with pytest.raises(ValueError, match="differs from the file"):
         pma.Learner.load(tmp_path / "run.nc", space=pma.Space({"T": (0, 1)}))
     again = pma.Learner.load(tmp_path / "run.nc", space=space)
     pd.testing.assert_frame_equal(again.ask(), learner.ask())
