@@ -316,6 +316,7 @@ def outside_optimum() -> str:
     header = ["", "log10 regret", "no noise", "1 % noise", "10 % noise", "mean rank", "seconds a step"]
     runs, p = results["table"][0]["runs"], results["friedman_p"]
     note = f"Mean of {runs} runs with the same starts, after 25 answers; regret in sds of the function."
+    note += " CPU seconds; the peers were run on another day."
     chance = ", so their order may be chance" if p > 0.05 else ""
     level = "< 0.001" if p < 0.001 else f"= {p:.2f}"
     return markdown(header, rows) + f"\n\n{note} Friedman test of the ranks: p {level}{chance}."

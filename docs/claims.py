@@ -195,16 +195,13 @@ def pes():
         if known:
             shown = [with_error(methods[m]["mean"], methods[m]["standard_error"], ".3f") for m in ("pes", "es")]
             found[key]["ours"] = f"PES {shown[0]}, ES {shown[1]}"
-    others = {row["method"]: row for row in report("outside/results/optimum")["results"]["table"]}
-    regret = {m: told(lambda m=m: f"{others[m]['log10_regret']:.2f}") for m in ("expected_improvement", "pes")}
-    found["outside"] = f"EI {regret['expected_improvement']}, PES {regret['pes']}"
     outside = all_regrets("outside/results/optimum", "regrets")
-    for noise, name in enumerate(("none", "little", "much")):
+    for name, noises in {"": (0, 1, 2), "_none": (0,), "_little": (1,), "_much": (2,)}.items():
         one, other = (
-            {key: r[-1] for key, r in outside.get(m, {}).items() if key[1] % 3 == noise}
+            {key: r[-1] for key, r in outside.get(m, {}).items() if key[1] % 3 in noises}
             for m in ("pes", "expected_improvement")
         )
-        found[f"outside_{name}"] = between(paired(one, other))
+        found[f"outside{name}"] = between(paired(one, other))
     longer = all_regrets("paper_pes/results/figure3", "regret")
     for row in ("branin", "cosines", "hartmann6"):
         for name, at in (("half_way", 5), ("end", -1)):

@@ -81,6 +81,12 @@ def test_posterior_and_evidence_are_those_of_a_conjugate_model(fit):
     assert abs(fit.log_evidence - evidence) < 4 * fit.log_evidence_error < 0.5
 
 
+def test_annealing_has_two_names():
+    for model in (line(), GP):
+        one, other = (fitted(model, method=name, n_particles=64) for name in ("smc", "anneal"))
+        assert_array_equal(one.ensemble.thetas, other.ensemble.thetas)
+
+
 def test_a_single_number_is_an_outcome_too():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("a"), 1.0, observed=2.0)
