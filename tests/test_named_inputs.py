@@ -164,6 +164,15 @@ def test_a_pool_that_its_owner_changes_stays_as_it_was():
     assert (of_array.ask(3) <= CANDIDATES.to_numpy().max()).all()
 
 
+def test_rows_of_a_dataarray_are_asked_for_by_their_labels(tmp_path):
+    pool = xr.DataArray(
+        CANDIDATES.to_numpy(), {"vial": CANDIDATES.index, "input": CANDIDATES.columns}, ("vial", "input")
+    )
+    one, other = (pma.Learner(pma.ard_gp(X, y), pool=each, random_seed=1) for each in (pool, CANDIDATES))
+    pd.testing.assert_frame_equal(one.ask(2), other.ask(2), check_names=False)
+    pd.testing.assert_frame_equal(through_a_file(one, tmp_path).ask(), one.ask())
+
+
 def test_a_model_of_arrays_takes_columns_by_the_names_of_the_pool(tmp_path):
     """A run without data takes those of its box."""
     learner = pma.Learner(pma.ard_gp(X.to_numpy(), y), pool=CANDIDATES, criterion="random", random_seed=1)

@@ -253,12 +253,18 @@ def test_the_optimum_of_a_space_speaks_of_labels():
     assert (found.x.a + found.x.b).iloc[0] == pytest.approx(1, abs=1e-3)
     assert 0 <= found.regret < 0.05
     assert learner.stop(0.1, progressbar=False)
+    assert not re.search(r"\d\.\d{6}", repr(found))
 
 
 def test_a_table_with_text_is_read_for_what_it_is(tmp_path):
     rng = np.random.default_rng(0)
     pool = pd.DataFrame(
-        {"acid": np.repeat(["HCl", "TFA"], 20), "T": rng.uniform(20, 90, 40), "dry": [True, False] * 20},
+        {
+            "acid": pd.Categorical(np.repeat(["HCl", "TFA"], 20), ["TFA", "HCl"]),
+            "T": rng.uniform(20, 90, 40),
+            "dry": [True, False] * 20,
+            "size": pd.Categorical([*"smlm"] * 10, [*"sml"], ordered=True),
+        },
         index=[f"vial {k}" for k in range(40)],
     )
     learner = pma.Learner(None, "function", pool=pool, random_seed=1)
@@ -271,8 +277,8 @@ def test_a_table_with_text_is_read_for_what_it_is(tmp_path):
     for one in (learner, again):
         one.tell(x, [1.0, 1.2])
     pd.testing.assert_frame_equal(again.ask(2), learner.ask(2))
-    with pytest.raises(ValueError, match="acid must be one of 'HCl', 'TFA'; got 'HBr'"):
-        learner.tell({"acid": "HBr", "T": 50, "dry": True}, 1.0)
+    with pytest.raises(ValueError, match="acid must be one of 'TFA', 'HCl'; got 'HBr'"):
+        learner.tell({"acid": "HBr", "T": 50, "dry": True, "size": "s"}, 1.0)
     with pytest.raises(TypeError, match=r"see acid.*space="):
         pma.ard_gp(pool, rng.normal(size=40))
     assert pma.predict(learner.fit, pool).point.to_numpy()[0] == "vial 0"

@@ -17,7 +17,7 @@ from pymc_active.criteria.maximize import LocalMaxima, maximize
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.screening import screened
 from pymc_active.spaces.space import Space
-from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
+from pymc_active.support.tables import in_order_of, read_bounds, read_inputs, with_index
 
 # Points of a box closer than this fraction of its sides are the same; those of a batch are apart, if there are others.
 _SAME, _APART = 1e-6, 0.02
@@ -179,7 +179,7 @@ class Pool(Rows):
 
     def __init__(self, pool: Any, inputs: Sequence, repeat: bool):
         space = getattr(inputs, "space", None)
-        pool = in_order_of(inputs, pool, "pool") if space is None else space.table(pool, "pool")
+        pool = with_index(in_order_of(inputs, pool, "pool")) if space is None else space.table(pool, "pool")
         # Copies, because users sort their tables, and add columns to them, during a run.
         self.table = pool.copy() if isinstance(pool, pd.DataFrame) else None
         self.X = read_inputs(pool, "pool", len(inputs), None if space is None else inputs).copy()

@@ -22,6 +22,7 @@ from pymc_active.predictions.ensembles import as_ensemble, is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.process.members import Members
+from pymc_active.spaces.space import Space
 from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
@@ -69,7 +70,7 @@ class Optimum(Summarized):
         what, places = "minimum" if self.minimize else "maximum", self.samples.x.to_numpy()
         pool, space = self.domain.pool, self.fit.gpm.space
         if space is not None and space.has_labels:
-            return self._summary_in_space(what, space.decode(space.snap(places, self.domain.fixed)))
+            return self._summary_in_space(what, space, space.decode(space.snap(places, self.domain.fixed)))
         widths = self.domain.high - self.domain.low if pool is None else np.ptp(pool, axis=0)
         # A row of a pool is shown as the user wrote it.
         of_recommended = widths if pool is None else np.zeros(len(widths))
@@ -89,13 +90,14 @@ class Optimum(Summarized):
         }
         return Summary(f"Optimum: the {what} of f", facts, [table] if not is_listed or len(widths) <= _SHOWN else [])
 
-    def _summary_in_space(self, what: str, places: pd.DataFrame) -> Summary:
+    def _summary_in_space(self, what: str, space: Space, places: pd.DataFrame) -> Summary:
         """A row for each input: of labels how often each is the place."""
         rows = {}
+        widths = dict(zip(space.inputs, space.is_real * np.ptp(space.limits, axis=0), strict=True))
         for name, column in places.items():
             best = self.x[name].iloc[0]
             if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-                rows[name] = coordinate(best, 0.0), f"{column.median():.4g} ± {column.std():.2g}"
+                rows[name] = coordinate(best, widths[name]), f"{column.median():.4g} ± {column.std():.2g}"
             else:
                 shares = column.value_counts(normalize=True)[:3]
                 rows[name] = str(best), ", ".join(f"{label} {share:.0%}" for label, share in shares.items())
@@ -215,17 +217,9 @@ def regret_is_small(
 
 
 def _optima(
-    fit: Fit | ModelAverage,
-    x: np.ndarray,
-    domain: Domain,
-    success: Success | None,
-    minimize: bool,
-    n_optima: int,
-    n_hyperparameters: int,
-    seed: int,
-    rng: np.random.Generator,
-    advance: Callable[..., None],
-) -> list[OptimizedPaths]:
+    fit: Fit | ModelAverage, x: np.ndarray, domain: Domain, success: Success | None, minimize: bool, n_optima: int,
+    n_hyperparameters: int, seed: int, rng: np.random.Generator, advance: Callable[..., None],
+) -> list[OptimizedPaths]:  # fmt: skip
     ensemble = ensemble_of(fit, draws=n_hyperparameters, random_seed=seed)
     gps = conditioned_gps(ensemble, n_hyperparameters, minimize=minimize, random_seed=seed)
     if success is not None and domain.is_pool:

@@ -31,6 +31,7 @@ from pymc_active.models.model import Model
 from pymc_active.particles.stored import particles_from_dataset
 from pymc_active.process.process import Process
 from pymc_active.spaces.space import Space, read_space
+from pymc_active.spaces.variables import Ordinal
 from pymc_active.support.data import Data
 from pymc_active.support.files import Contents, read_generator
 from pymc_active.support.labels import read_index, read_label, read_table, write_index, write_label, write_table
@@ -199,7 +200,7 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
     subject, ledger = run.subject, replace(run.ledger, start=start, told=told, failed=failed, pending=pending)
     if isinstance(subject, FirstDesign):
         names = groups["constant_data"]["input"].to_numpy().tolist()
-        if names != [str(k) for k in range(len(names))]:
+        if ledger.space is None and names != [str(k) for k in range(len(names))]:
             ledger, subject = replace(ledger, inputs=names), subject.named(names)
     else:
         subject = _remembering(subject, document, groups, own)
@@ -373,10 +374,13 @@ def _candidates(
     X = groups["pool"]["X"].to_numpy()
     if table is not None and space is not None and table["columns"] != write_index(pd.Index(space.inputs)):
         frame = space.decode(X).set_axis(read_index(table["index"]))
-        numbers = {
-            name: kind for name, kind in zip(frame, table["dtypes"], strict=True) if frame[name].dtype.kind in "if"
-        }
-        return frame.astype(numbers), None
+        kinds: dict[str, Any] = {}
+        for variable, kind in zip(space.variables, table["dtypes"], strict=True):
+            if not hasattr(variable, "labels"):
+                kinds[variable.name] = kind
+            elif kind == "category":
+                kinds[variable.name] = pd.CategoricalDtype(variable.labels, isinstance(variable, Ordinal))
+        return frame.astype(kinds), None
     return X if table is None else read_table(table, X), None
 
 

@@ -61,10 +61,12 @@ def maxima_in_space(
     heights = [o.maxima.values for o in optima]
     ends = np.cumsum([len(values) for values in heights])[:-1]
     for step in _STEPS:
-        found = []
-        for o, at in zip(optima, places, strict=True):
-            near = space.near(np.repeat(at, _NEAR, axis=0), step, rng, fixed)
-            found.append(_highest(o.gp, o.paths, np.arange(len(at)), np.concatenate([at, x[None], near])))
+        # At once, since a constraint may be a function of a table.
+        near = np.split(space.near(np.repeat(np.concatenate(places), _NEAR, axis=0), step, rng, fixed), _NEAR * ends)
+        found = [
+            _highest(o.gp, o.paths, np.arange(len(at)), np.concatenate([at, x[None], beside]))
+            for o, at, beside in zip(optima, places, near, strict=True)
+        ]
         higher, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
         works = np.ones(len(values), bool) if success is None else success.is_likely(higher)
         places = np.split(np.where(works[:, None], higher, np.concatenate(places)), ends)

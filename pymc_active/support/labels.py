@@ -55,8 +55,8 @@ def read_index(value: dict[str, Any]) -> pd.Index:
 
 
 def write_table(table: pd.DataFrame) -> dict[str, Any]:
-    """Encode a data frame of numbers without its values; raises as :func:`write_label` does."""
-    dtypes = [str(dtype) if pd.api.types.is_numeric_dtype(dtype) else "float64" for dtype in table.dtypes]
+    """Encode a data frame without its values; raises as :func:`write_label` does."""
+    dtypes = [str(k) if k == "category" or pd.api.types.is_numeric_dtype(k) else "float64" for k in table.dtypes]
     return {"index": write_index(table.index), "columns": write_index(table.columns), "dtypes": dtypes}
 
 

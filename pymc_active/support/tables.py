@@ -95,8 +95,7 @@ def as_floats(values: Any) -> np.ndarray:
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
     if isinstance(values, np.ma.MaskedArray):
         return np.ma.filled(values.astype(float), np.nan)
-    if isinstance(values, xr.DataArray):
-        values = values.to_numpy()
+    values = values.to_numpy() if isinstance(values, xr.DataArray) else values
     if np.iscomplexobj(values):
         raise TypeError("complex numbers")
     if getattr(getattr(values, "dtype", None), "kind", "") == "O":
@@ -208,7 +207,7 @@ def check_rows(X: Any, y: Any, what: str = "y", rows: str = "X") -> None:
     So do DataArrays with a coordinate of their rows. Counted rows, 0, 1, ..., have no labels, unless ``y`` has the same
     numbers in another order.
     """
-    X, y = _with_index(X), _with_index(y)
+    X, y = with_index(X), with_index(y)
     if not isinstance(X, pd.DataFrame) or not isinstance(y, pd.Series) or X.index.equals(y.index):
         return
     counted = pd.RangeIndex(len(y))
@@ -223,11 +222,12 @@ def check_rows(X: Any, y: Any, what: str = "y", rows: str = "X") -> None:
     raise ValueError(f"the rows of {rows} and of {what} have different labels: {problem}. {advice}")
 
 
-def _with_index(values: Any) -> Any:
+def with_index(values: Any) -> Any:
     """A DataArray whose rows have a coordinate as a data frame or Series; anything else as it is."""
     if not isinstance(values, xr.DataArray) or not 0 < values.ndim <= 2 or values.dims[0] not in values.coords:
         return values
-    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values.to_numpy(), values.indexes[values.dims[0]])
+    rows = values.indexes[values.dims[0]]
+    return pd.Series(values, rows) if values.ndim == 1 else pd.DataFrame(values.data, rows, _column_labels(values))
 
 
 def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
