@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
 
 import pymc_active as pma
-from pymc_active.active import bald, bams, epig
+from pymc_active.active import bald, bams, epig, expected_improvement
 from pymc_active.checking import compare
 from pymc_active.learner import verification
 from pymc_active.process.information import AllParameters, Information, ModelIdentity, of_predictions, of_targets
@@ -241,6 +241,24 @@ def test_a_draw_has_the_moments_of_its_distribution():
     assert_allclose(log[0, 0], np.log((1 - psi) * (y == 0) + psi * stats.poisson.pmf(y, rate)))
 
 
+def test_categories_are_looked_up_for_all_particles_at_once():
+    with pm.Model() as model:
+        slope, cut = (
+            pm.Normal("slope"),
+            pm.Normal("cut", [-1, 1], transform=pm.distributions.transforms.ordered, shape=2),
+        )
+        pm.OrderedLogistic("y", eta=slope * pm.Data("x", X), cutpoints=cut, observed=[0, 1, 1, 2])
+    process, rng = Process(model), np.random.default_rng(0)
+    z, y = rng.normal(size=(5, 3)), rng.integers(3, size=(6, 1, 4))
+    cuts = z[:, [1]] + np.column_stack([np.zeros(5), np.exp(z[:, 2])])
+    below = expit(cuts[:, None] - z[:, :1, None] * X[:, None])
+    p = np.diff(below, axis=2, prepend=0, append=1)
+    by_hand = np.log(p[np.arange(5)[:, None], np.arange(4), y])
+    assert_allclose(process.log_densities(z, y, X[:, None]), by_hand)
+    graph = process.graphs.rows._function.maker.fgraph
+    assert not any("Blockwise" in str(node.op) for node in graph.toposort())
+
+
 def test_a_parameter_outside_its_range_fails_for_its_particle_alone():
     with pm.Model() as model:
         slope = pm.Normal("slope", 0, 5)
@@ -429,6 +447,27 @@ def test_the_maximum_is_found_and_its_uncertainty_told():
     assert 0 <= optimum.regret < 0.05
     assert learner.stop(0.5, progressbar=False)
     assert not learner.stop(0.0, progressbar=False)
+
+
+def test_noisy_arms_are_tried_again():
+    """Improvement is over the best mean, not over what each particle knows of the arms that were measured."""
+    arms, truth = np.repeat(np.arange(4), 2), np.array([0.0, 0.4, 0.8, 1.0])
+    with pm.Model() as model:
+        f = pm.Normal("f", 0.5, 0.6, shape=4)
+        pm.Normal("y", f[pm.Data("arm", arms)], 0.7, observed=truth[arms] + np.tile([0.6, -0.6], 4))
+    learner = pma.Learner(model, "maximum", pool={"arm": np.arange(4)}, repeat=True, random_seed=1)
+    # Conjugate: the variance is 1 / (1 / 0.36 + 2 / 0.49).
+    sd = (1 / 0.36 + 2 / 0.49) ** -0.5
+    mean = sd**2 * (0.5 / 0.36 + 2 * truth / 0.49)
+    gap = (mean - mean.max()) / sd
+    exact = np.log(sd * (stats.norm.pdf(gap) + gap * stats.norm.cdf(gap)))
+    assert_allclose(expected_improvement(learner.fit, np.arange(4.0)[:, None])[2:], exact[2:], atol=0.4)
+    asked = []
+    for _ in range(6):
+        [arm] = learner.ask(progressbar=False)["arm"]
+        asked.append(int(arm))
+        learner.tell({"arm": arm}, truth[arm])
+    assert np.isin(asked, [2, 3]).mean() > 0.6
 
 
 def test_a_run_starts_from_the_prior_and_takes_whole_numbers():

@@ -110,6 +110,9 @@ def test_all_inputs_may_matter():
     assert result.active == [0, 1, 2, 3, 4]
     assert result.changed_by_others == 0
     assert hds(if_then, 100, random_seed=1, **BOX).changed_by_others == pytest.approx(1 - 0.05 ** (1 / 32))
+    rng = np.random.default_rng(0)
+    nothing = hds(lambda X: rng.normal(size=len(X)), 20, random_seed=1, **BOX)
+    assert f"at most {nothing.check.share_of_others[1]:.1%} of the variance of y" in repr(nothing)
 
 
 def test_the_last_check_finds_what_the_tests_missed():
@@ -141,7 +144,7 @@ def test_the_share_of_others_is_their_total_index(n_values):
         a, b = rng.random((2, 60, 3))
         b[:, 0] = a[:, 0]
         y = np.repeat(np.stack([a @ coefficients, b @ coefficients], 1), n_values, axis=1)
-        search = Bisection(3, [], rng)
+        search = Bisection(3, [0], rng)
         for one, other in rng.normal(0, sd, (60, 2)):
             search._enter(values := [], one)
             search._enter(values, other)

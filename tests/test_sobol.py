@@ -1,7 +1,5 @@
 """Sobol' indices of a model's function: against exact values, closed forms and quadrature."""
 
-import warnings
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -10,7 +8,8 @@ from scipy.special import erf
 from scipy.stats import norm, qmc, uniform
 
 import pymc_active as pma
-from pymc_active.structure.sobol import _indices, _warn_if_confounded
+from pymc_active.models.advice import confounded
+from pymc_active.structure.sobol import _indices
 
 PI_BOX = [(-np.pi, np.pi)] * 3
 G_WEIGHTS = np.array([0.0, 1.0, 4.5, 9.0])
@@ -247,14 +246,18 @@ def test_inputs_that_vary_together_are_warned_of():
     with pytest.warns(pma.DataWarning, match=r"the 10 inputs of the 40 points vary together, as [12]\.?\d* "):
         pma.sobol_indices(fit, draws=2, n_points=2)
     for n, D, is_confounded in [(25, 30, True), (60, 30, False), (10, 6, False), (4, 1, False)]:
-        X = rng.uniform(size=(n, D))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            _warn_if_confounded(X, range(X.shape[1]))
-        assert bool(caught) == is_confounded
-    # An input that never varied is like one that is missing.
-    with pytest.warns(pma.DataWarning, match="the 2 inputs of the 20 points vary together, as 1 indep"):
-        _warn_if_confounded(np.column_stack([rng.uniform(size=20), np.ones(20)]), [0, 1])
+        assert bool(confounded(rng.uniform(size=(n, D)), range(D))) == is_confounded
+
+
+def test_an_input_that_never_varied_is_warned_of():
+    """Its share comes from the prior alone, and is large."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(size=(20, 2)), np.ones(20)])
+    fit = pma.fit(pma.ard_gp(X, X[:, 0], bounds=[(0, 1), (0, 1), (0, 2)]), random_seed=1, progressbar=False)
+    for ask in (pma.relevance, lambda fit: pma.sobol_indices(fit, draws=2, n_points=2)):
+        with pytest.warns(pma.DataWarning, match="^input 2: in the 20 points each of these inputs never varies"):
+            ask(fit)
+    assert "the 2 inputs of the 20 points vary together" in confounded(X[:, 1:], [0, 1])
 
 
 @pytest.mark.parametrize("n", [8, 40])
@@ -264,11 +267,8 @@ def test_inputs_of_which_one_follows_from_the_others_are_warned_of(n):
     mixtures = np.column_stack([rng.uniform(size=n), rng.dirichlet([1, 1, 1], n).round(3)])
     levels = np.column_stack([np.eye(3)[np.arange(n) % 3], rng.uniform(size=n)])
     for X, named in ((mixtures, "water, resin, wax:"), (levels, "heat, water, resin:")):
-        with pytest.warns(pma.DataWarning, match=f"^{named} in the {n} points"):
-            _warn_if_confounded(X, ["heat", "water", "resin", "wax"])
+        assert confounded(X, ["heat", "water", "resin", "wax"]).startswith(f"{named} in the {n} points")
     # One left out, and as many inputs as could be independent.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _warn_if_confounded(mixtures[:, :3], range(3))
-        for D in range(1, n - 1):
-            _warn_if_confounded(rng.uniform(size=(n, D)), range(D))
+    assert confounded(mixtures[:, :3], range(3)) is None
+    for D in range(1, n - 1):
+        assert confounded(rng.uniform(size=(n, D)), range(D)) is None

@@ -465,6 +465,20 @@ def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
     assert "solvent" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "more", [["--bounds", "T=40:120:10", "a=0:1"], ["--bounds", "T=4:8", "--categorical", "s=u,v"]]
+)
+def test_the_command_line_goes_on_with_steps_or_labels_before_there_is_a_model(tmp_path, more):
+    trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
+    options = [trials, "--target", "y", "--learn", "maximum", *more, "--state", tmp_path / "run.nc", "-n", 2]
+    trials.write_text(f"T,{'a' if len(more) == 3 else 's'},y\n")
+    run(*options, "--output", sheet)
+    rows = sheet.read_text().splitlines()[1:]
+    trials.write_text(trials.read_text() + "".join(f"{row}{k}\n" for k, row in enumerate(rows)))
+    run(*options)
+    assert len(pma.Learner.load(tmp_path / "run.nc", model=lambda X, y: None).pending) == 2
+
+
 def test_the_command_line_reads_columns_of_text(tmp_path, capsys):
     pool, done = tmp_path / "pool.csv", tmp_path / "done.csv"
     rows = [f"v{k},{('HCl', 'TFA', 'AcOH')[k // 2]},{20 + k % 2 * 20},{k % 2}" for k in range(6)]

@@ -42,8 +42,8 @@ def advise(fit: Fit) -> list[str]:
     """Sentences that say what the data of a fit call for: slips, other units, another likelihood or period.
 
     Besides what :func:`fit` says in warnings, this fits again without the measurement that is farthest from what all
-    others predict, scans for periods besides a known one, and compares predictions by periods that the data cannot tell
-    apart. That takes about as long as the fit.
+    others predict, by 20 sds or more; scans for periods besides a known one; and compares predictions by periods that
+    the data cannot tell apart. That takes about as long as the fit.
 
     Parameters
     ----------

@@ -186,14 +186,14 @@ def _begin(
     pending = DataFrame() if before is None else before.pending
     for k, label in enumerate(pending.index):
         has_id, x = given.id is not None and label in pool.index, pending.iloc[[k]]
-        if not (label in X.index if has_id else _numbers(x, space)[0] in X.to_numpy().tolist()):
+        if not (label in X.index if has_id else _numbers(x, space)[0].tolist() in X.to_numpy().tolist()):
             with suppress(ValueError):
                 learner.expect(pool.loc[[label]] if has_id else x)
     return learner
 
 
-def _numbers(X: DataFrame, space: pma.Space | None) -> list[list[float]]:
-    return (X.to_numpy() if space is None else space.encode(X)).tolist()
+def _numbers(X: Any, space: pma.Space | None) -> np.ndarray:
+    return np.asarray(X if space is None else space.encode(X))
 
 
 def _models(
@@ -221,7 +221,7 @@ def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd:
     """Tell what is new in the table; results in the order told, or a ValueError if old rows have changed."""
     if given.candidates and not np.array_equal(pool, np.asarray(learner.domain.pool)):
         raise ValueError(f"{given.candidates} is not what {given.state} knows: restore it, or pass --rebuild")
-    known = [part if learner.space is None else learner.space.encode(part) for part in (learner.X, learner.failures)]
+    known = [_numbers(part, learner.space) for part in (learner.X, learner.failures)]
     told = np.column_stack([known[0], learner.y_sd, learner.y]).tolist()
     told += [[*x, 0.0, np.nan] for x in known[1]]
     now, order, problems = np.column_stack([X, y_sd, y]), [], []

@@ -75,7 +75,7 @@ class Table(NamedTuple):
             raise ValueError(f"{problem}: give each row an id of its own, repeated measurements as well")
         if space is not None:
             try:
-                X = pd.DataFrame(space.encode(X).reshape(-1, len(space.inputs)), X.index, list(space.inputs))
+                X = pd.DataFrame(np.asarray(space.encode(X)), X.index, list(space.inputs))
             except ValueError as error:
                 raise ValueError(f"{self.name}: {error}") from None
         # Files of runs do not know pandas' own type for text.

@@ -102,14 +102,18 @@ def _information(members: Members, quantity: Any, pending: np.ndarray) -> Callab
 
 
 def of_improvement(ensemble: Ensemble, sign: float, pending: np.ndarray) -> OutcomeScorer:
-    """Log of the expected improvement of the expected outcome over its best at measured and pending rows.
+    """Log of the expected improvement of the expected outcome over its best mean at measured rows.
 
-    Each particle has its own best. Before any row is measured, by how much it is above its mean.
+    Pending rows count by what each particle says of them, so that they do not promise the same again. Before any row is
+    measured, improvement is over the mean at each candidate.
     """
 
     def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
-        rows = np.concatenate([ensemble.X, pending])
-        best = None if not len(rows) else (sign * members.means(rows)).max(1, keepdims=True)
+        measured, asked = ((sign * members.means(X)) if len(X) else None for X in (ensemble.X, pending))
+        # Not the best of each particle, which knows the outcome at all rows that were measured, however noisily.
+        best: Any = None if measured is None else (members.weights @ measured).max()
+        if asked is not None:
+            best = np.maximum(-np.inf if best is None else best, asked.max(1, keepdims=True))
 
         def evaluate(X: np.ndarray) -> np.ndarray:
             mean = sign * members.means(X)
@@ -121,7 +125,7 @@ def of_improvement(ensemble: Ensemble, sign: float, pending: np.ndarray) -> Outc
 
         return _in_blocks(evaluate)
 
-    return OutcomeScorer(ensemble, "log of units of y", make)
+    return OutcomeScorer(ensemble, "log of units of y", make, n_members=4 * SCORING)
 
 
 def of_bound(ensemble: Ensemble, sign: float, width: float) -> OutcomeScorer:

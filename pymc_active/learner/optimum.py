@@ -72,8 +72,9 @@ class Optimum(Summarized):
         if space is not None and space.has_labels:
             return self._summary_in_space(what, space, space.decode(space.snap(places, self.domain.fixed)))
         widths = self.domain.high - self.domain.low if pool is None else np.ptp(pool, axis=0)
+        is_listed = pool is not None and self.domain.space is None
         # A row of a pool is shown as the user wrote it.
-        of_recommended = widths if pool is None else np.zeros(len(widths))
+        of_recommended = np.zeros(len(widths)) if is_listed else widths
         table = pd.DataFrame(
             {
                 "recommended": list(map(coordinate, np.asarray(self.x, float)[0], of_recommended)),
@@ -82,7 +83,6 @@ class Optimum(Summarized):
             },
             index=self.samples.input.to_numpy().astype(str),
         )
-        is_listed = pool is not None and self.domain.space is None
         facts = {
             "recommended row": self.x.index[0] if is_listed and isinstance(self.x, pd.DataFrame) else None,
             f"probable rows of the {what}": self._probable_rows() if is_listed else None,

@@ -29,6 +29,8 @@ _SMALLEST, _SENSIBLE = 1e-3, 1e-2
 _CODE, _HUGE, _LEVELS = -99.0, 1e3, 5
 # Share of the variance of an input that others leave open, below which it counts as none: numbers may be rounded.
 _DEPENDENT = 1e-4
+# Inputs with the correlations of so much fewer independent ones, beside as many independent inputs, are confounded.
+_SEPARATE = 0.6
 # What arithmetic rounds, in parts of the range of a column.
 _ROUNDING = 1e-9
 # Widths of a box beyond its faces at which a measured point is taken for a mistake.
@@ -236,6 +238,35 @@ def dependent_inputs(X: np.ndarray) -> np.ndarray:
     if values[0] >= _DEPENDENT * (1 - np.sqrt(len(varied) / (n - 1))) ** 2:
         return np.empty(0, int)
     return varied[np.abs(vectors[:, 0]) > np.sqrt(_DEPENDENT)]
+
+
+def confounded(X: np.ndarray, inputs: Sequence) -> str | None:
+    """Advice on inputs (n, D) that never vary, that depend on each other exactly, or that vary together.
+
+    The last by the participation ratio of the eigenvalues of their correlations.
+    """
+    (n, D), varied = X.shape, np.ptp(X, axis=0) > 0
+    if n < 2 or not varied.any():
+        return None
+    Z = (X - X.mean(0))[:, varied] / X.std(0)[varied]
+    # The Gram matrix has the same eigenvalues, but for zeros.
+    C = (Z @ Z.T if n < len(Z.T) else Z.T @ Z) / n
+    separate, by_chance = np.trace(C) ** 2 / np.square(C).sum(), D / (1 + (D - 1) / (n - 1))
+    if n <= D or separate < _SEPARATE * by_chance:
+        return (
+            f"the {D} inputs of the {n} points vary together, as {separate:.2g} independent ones would, so what is "
+            "said of each of them comes from the prior of the model, and intervals do not show this. Measure points "
+            "that vary them separately, such as pma.active.latin_hypercube(bounds, n=...), or ask for combinations: "
+            "pma.subspace_angles of an embedding"
+        )
+    if not (involved := np.union1d(np.flatnonzero(~varied), dependent_inputs(X))).size:
+        return None
+    names = ", ".join(name_of_input(inputs[k]) for k in involved.tolist())
+    return (
+        f"{names}: in the {n} points each of these inputs never varies or can be computed from the others, as where "
+        "fractions add up to one, so what is said of each of them comes from the prior of the model, and intervals do "
+        "not show this. Leave one of them out of the model, such as a solvent, or one column of a category"
+    )
 
 
 def decades(low: np.ndarray, high: np.ndarray, inputs: Sequence, X: np.ndarray) -> str | None:

@@ -122,7 +122,8 @@ def composite_gp(
           ``log_noise``: log 0.1 / 1 (toolbox: log 0.01 / √0.1)
         * ``log_period``: log 0.1 / √0.5; ``log_alpha`` of RQ: log 0.05 / √0.5
         * ``location`` of LIN: 0.5 / 1, of STEP: 0.5 / 0.3; ``log_width`` of STEP, whose sigmoid is
-          1 / (1 + exp(-(x - location) / width)): log 0.01 / 1. All of these are in the units of the scaled inputs.
+          1 / (1 + exp(-(x - location) / width)): log 0.01 / 1, so that a step is smooth. Of a sudden one the data tell
+          no more than between which points it is. All of these are in the units of the scaled inputs.
         * ``mean_constant``: 0 / 1; ``mean_slope``: 0 / 2
 
         Traces and summaries also hold them without the logarithm in the user's units, as ``period_PER``. Of a product

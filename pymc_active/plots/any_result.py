@@ -41,8 +41,7 @@ def plot(result: Any, **keywords: Any) -> Any:
     slice, which goes through the recommended point. With several models: their posterior over the run
     (:func:`plot_model_posterior`), but the map of their average where the function or the maximum of two inputs is
     learned.
-    What :func:`~pymc_active.check` or :func:`~pymc_active.relevance` returns, a decomposition, an optimum, or the
-    result of a search: its own picture.
+    What :func:`~pymc_active.relevance` returns, a decomposition, an optimum, the result of a search: its own picture.
     """
     if "loading" in getattr(result, "data_vars", ()):
         return plot_relevance(result, **keywords)

@@ -10,8 +10,14 @@ from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Join
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_active.posterior.graph import in_rows
+
+
+def batched(outputs: list) -> list:
+    """Vectorized expressions without operations for one particle at a time, as far as they are known."""
+    return rewritten(outputs, _joins, _indices, _scans)
 
 
 def rewritten(outputs: list, *rewriters: Any) -> list:
@@ -23,7 +29,7 @@ def rewritten(outputs: list, *rewriters: Any) -> list:
 
 
 @node_rewriter([Blockwise])
-def joined_batches(fgraph, node):
+def _joins(fgraph, node):
     """A join of arrays with different batches as one join."""
     if not isinstance(node.op.core_op, Join):
         return None
@@ -32,7 +38,21 @@ def joined_batches(fgraph, node):
 
 
 @node_rewriter([Blockwise])
-def batched_scans(fgraph, node):
+def _indices(fgraph, node):
+    """Elements of each array of a batch, such as probabilities of categories, by indices of all of them."""
+    op, n = node.op.core_op, node.op.batch_ndim(node)
+    if not isinstance(op, AdvancedSubtensor) or not all(isinstance(one, int) for one in op.idx_list):
+        return None
+    x, *indices = node.inputs
+    wide = max(index.type.ndim for index in indices)
+    indices = [pt.expand_dims(index, [*range(n, n + wide - index.type.ndim)]) for index in indices]
+    sizes = [1 if x.type.broadcastable[k] else x.shape[k] for k in range(n)]
+    before = [pt.shape_padright(pt.arange(size), wide - 1 - k) for k, size in enumerate(sizes)]
+    return [node.outputs[0].type.filter_variable(x[(*before, *indices)])]
+
+
+@node_rewriter([Blockwise])
+def _scans(fgraph, node):
     """A loop over time for each particle as one loop whose every step is for all particles."""
     scan, info = node.op.core_op, getattr(node.op.core_op, "info", None)
     if not isinstance(scan, Scan) or node.op.batch_ndim(node) != 1:

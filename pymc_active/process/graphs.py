@@ -30,7 +30,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import OneAtATime, in_rows
-from pymc_active.process.batches import batched_scans, joined_batches, rewritten
+from pymc_active.process.batches import batched, rewritten
 from pymc_active.process.noise import GONE, noisier
 
 
@@ -70,7 +70,7 @@ class ModelGraphs:
         return clone_replace(outputs, {**self.parts, **tables}, rebuild_strict=False)
 
     def _rows(self, outputs: list) -> list:
-        return rewritten(in_rows(outputs, {self.z: self.Z}), joined_batches, batched_scans)
+        return batched(in_rows(outputs, {self.z: self.Z}))
 
     def _y(self, *more: int | None) -> TensorVariable:
         """A symbol for outcomes (*more, n, ...)."""
@@ -135,7 +135,7 @@ class ModelGraphs:
     def _densities(self) -> Callable:
         noises = pt.vector("noises", dtype="float64")
         rows = in_rows(self.log_densities(self.y, self.noise), {self.z: self.Z, self.noise: noises})
-        return self._with_slopes(self.Z, noises, rewritten(rows, joined_batches, batched_scans))
+        return self._with_slopes(self.Z, noises, batched(rows))
 
     def _with_slopes(self, z: TensorVariable, noise: TensorVariable, log: list[TensorVariable]) -> Callable:
         how: dict[str, Any] = {"disconnected_inputs": "ignore", "return_disconnected": "zero"}
@@ -159,7 +159,7 @@ class ModelGraphs:
         """(Z, Y, *tables) -> log densities (K, S, m) of outcomes Y (K, 1, m, ...) at m rows."""
         y, Y = self._y(), self._y(None, 1)
         log = rewritten([pm.logp(self._drawn, y)], local_check_parameter_to_ninf_switch, _inlined)
-        [log] = rewritten(in_rows(log, {self.z: self.Z, y: Y}), joined_batches, batched_scans)
+        [log] = batched(in_rows(log, {self.z: self.Z, y: Y}))
         return self._compile([self.Z, Y, *self.tables], log)
 
     @cached_property

@@ -55,8 +55,8 @@ class Bisection:
     ``noise_variance``, in squared units of y, is needed only if f is rough and repeats agree: the size of changes that
     do not matter. :meth:`run` yields points (k, D), and takes their values (k,), NaN where f failed. ``found`` grows.
     The last ``n_shown`` pairs have shown nothing, and ``p_value`` is that noise explains them; ``n_shown`` is 0 while
-    there are too few. With noise, ``share_of_others`` is an estimate of the part of the variance of f that inputs not
-    found account for, and two standard errors more.
+    there are too few. With noise, ``share_of_others`` is an estimate of the part of the variance of f, or while none is
+    found of y, that inputs not found account for, and two standard errors more.
     """
 
     def __init__(self, n_dims: int, found: Iterable[int], rng: np.random.Generator, noise_variance: float = 0.0):
@@ -89,7 +89,7 @@ class Bisection:
 
     @property
     def _is_negligible(self) -> bool:
-        return self.share_of_others is not None and self.share_of_others[1] < _NEGLIGIBLE
+        return bool(self.found) and self.share_of_others is not None and self.share_of_others[1] < _NEGLIGIBLE
 
     # Measuring
 
@@ -335,7 +335,7 @@ class Bisection:
         # Of a difference of means.
         noise = np.square(np.diff(y)).sum((1, 2)) / 4 if y.shape[2] == 2 else np.full(len(y), 2 * self.noise_variance)
         changes = (np.square(np.diff(y.mean(2))[:, 0]) - noise) / 2
-        variance = float(y.var()) - float(noise.mean()) * y.shape[2] / 2
+        variance = float(y.var()) - (float(noise.mean()) * y.shape[2] / 2 if self.found else 0.0)
         if variance <= 0:
             return None
         mean, error = max(float(changes.mean()), 0.0), float(changes.std(ddof=1) / np.sqrt(len(y)))

@@ -69,8 +69,8 @@ class HDSResult(Summarized):
             "noise variance": noise,
         }
         if 0 < self.changed_by_others < 1:
-            most = check.share_of_others if check and self.active else None
-            unseen = f"; within the noise, at most {most[1]:.1%} of the variance of f" if most else ""
+            most, of = check.share_of_others if check else None, "f" if self.active else "y"
+            unseen = f"; within the noise, at most {most[1]:.1%} of the variance of {of}" if most else ""
             share = f"{self.changed_by_others:.1%} of pairs of points (95 % confidence)"
             facts["inputs not found"] = f"change f between fewer than {share}{unseen}"
         return Summary(f"HDSResult of {settings.n_dims} inputs", facts, remarks=(self.doubt,) if self.doubt else ())

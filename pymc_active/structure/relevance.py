@@ -14,12 +14,14 @@ from scipy.linalg import subspace_angles as angles_between
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
+from pymc_active.models.advice import confounded
 from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_numbers
+from pymc_active.support.user_warnings import warn_if
 
 # Singular values of a reference below this fraction of the largest span nothing.
 _RANK_TOLERANCE = 1e-5
@@ -70,6 +72,11 @@ def relevance(
         For another object, a trace without ``model`` or from another model, or a model without an embedding
         and without such a variable.
 
+    Warns
+    -----
+    DataWarning
+        Without an embedding, as :func:`sobol_indices`.
+
     Examples
     --------
     >>> import numpy as np
@@ -98,6 +105,7 @@ def relevance(
         names = [group.name for group in gpm.space.groups]
         return xr.Dataset(found, {"summary": summary_names, "input": names}, attrs)
     if gpm.embedding is None:
+        warn_if(confounded(getattr(source, "X", gpm.X), gpm.inputs))
         loading = gpm.x_map.scale / _lengthscales(gpm, thetas, var_name)
     else:
         R = gpm.embeddings(thetas)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
-from pymc_active.models.advice import dependent_inputs
+from pymc_active.models.advice import confounded, far_outside
 from pymc_active.paths import PosteriorPaths, draw_paths
 from pymc_active.predictions.conditioned_gps import model_of
 from pymc_active.predictions.model_average import Fits
@@ -19,13 +19,11 @@ from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import spread
-from pymc_active.support.tables import Bounds, name_of_input, read_bounds, read_inputs
-from pymc_active.support.user_warnings import DataWarning, warn_user
+from pymc_active.support.tables import Bounds, read_bounds, read_inputs
+from pymc_active.support.user_warnings import DataWarning, warn_if, warn_user
 
 # Draws of the hyperparameters, which share the functions evenly.
 _HYPERPARAMETERS = 64
-# Inputs with the correlations of so much fewer independent ones, beside as many independent inputs, are confounded.
-_SEPARATE = 0.6
 # A scrambled sequence may start at 0, where a normal quantile is infinite.
 _TINY = 1e-9
 
@@ -95,8 +93,8 @@ def sobol_indices(
     Warns
     -----
     DataWarning
-        If the inputs of the data do not vary separately, as in spectra or mixtures: then the shares of single
-        inputs come from the prior.
+        If the inputs of the data do not vary, or not separately, as in spectra or mixtures: then the shares of single
+        inputs come from the prior. If ``bounds`` lie far outside the model's.
 
     References
     ----------
@@ -132,11 +130,16 @@ def sobol_indices(
         inputs, columns = space.names, list(space.columns.values())
         to_inputs, limits = space.at, np.stack(space.limits)
         numbers = [k for k, column in enumerate(columns) if len(column) == 1]
-        _warn_if_confounded(X[:, [columns[k][0] for k in numbers]], [inputs[k] for k in numbers])
+        warn_if(confounded(X[:, [columns[k][0] for k in numbers]], [inputs[k] for k in numbers]))
     else:
         to_inputs = _quantiles(source, inputs, bounds, distribution)
         limits = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
-        _warn_if_confounded(X, inputs)
+        if not np.ptp(limits, axis=0).any():
+            raise ValueError("distribution must let an input vary; it is one point")
+        if bounds is not None and (own := model_of(source).box) is not None:
+            lost = "there the model knows no more than its prior"
+            warn_if(far_outside(limits, *own, inputs, "bounds", lost))
+        warn_if(confounded(X, inputs))
     left_out = [] if space is None else [c.text for c in space.linear if not c.is_equality] + space.functions
     if left_out:
         names = ", ".join(getattr(one, "__name__", str(one)) for one in left_out)
@@ -201,40 +204,6 @@ def _indices(
     first = np.stack([(f_B * step).mean(1) for step in steps], axis=1) / variance[:, None]
     total = np.stack([0.5 * np.square(step).mean(1) for step in steps], axis=1) / variance[:, None]
     return {"first": first, "total": total, "variance": variance}
-
-
-def _warn_if_confounded(X: np.ndarray, inputs: Sequence) -> None:
-    """Warn of inputs (n, D) that depend on each other exactly, or that vary together.
-
-    The latter by the participation ratio of the eigenvalues of their correlations.
-    """
-    n, D = X.shape
-    varied = np.ptp(X, axis=0) > 0
-    if n < 2 or not varied.any():
-        return
-    Z = (X - X.mean(0))[:, varied] / X.std(0)[varied]
-    # The Gram matrix has the same eigenvalues, but for zeros.
-    C = (Z @ Z.T if n < len(Z.T) else Z.T @ Z) / n
-    separate = np.trace(C) ** 2 / np.square(C).sum()
-    by_chance = D / (1 + (D - 1) / (n - 1))
-    if n <= D or separate < _SEPARATE * by_chance:
-        warn_user(
-            f"the {D} inputs of the {n} points vary together, as {separate:.2g} independent ones would, so how much of "
-            "the variance each of them explains comes from the prior of the model, and intervals do not show this. "
-            "Measure points that vary them separately, such as pma.active.latin_hypercube(bounds, n=...), or ask for "
-            "combinations: pma.subspace_angles of an embedding",
-            DataWarning,
-        )
-        return
-    if (involved := dependent_inputs(X)).size:
-        names = ", ".join(name_of_input(inputs[k]) for k in involved.tolist())
-        warn_user(
-            f"{names}: in the {n} points each of these inputs can be computed from the others, as where fractions add "
-            "up to one, so how much of the variance each of them explains comes from the prior of the model, and "
-            "intervals do not show this. Leave one of them out of the model, such as a solvent, or one column of a "
-            "category",
-            DataWarning,
-        )
 
 
 def _inputs_of(source: Any) -> list:

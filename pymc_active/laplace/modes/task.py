@@ -34,7 +34,7 @@ from pymc_active.support.options import count
 _POLISHED = 0.05
 _NOT_FINITE = (
     "the log posterior is not finite at any start, because K + noise is never positive definite. "
-    "Check the scale of X and y, or give log_noise a prior that keeps it away from zero."
+    "Check the scale of X and y, pass bounds, or give log_noise a prior that keeps it away from zero."
 )
 # With many points the modes of this share of them, but at least so many, are found first; so many are then followed.
 _SHARE, _FEWEST, _FOLLOWED = 4, 150, 3
