@@ -5,6 +5,7 @@ import sys
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
@@ -572,3 +573,18 @@ def test_components_are_drawn_along_their_own_inputs():
             assert all(set(artist.get_xdata()) <= {*values, 0, 1} for artist in ax.lines)
             low, high = ax.get_xlim()
             assert low < values.min() < values.max() < high
+
+
+def test_whole_numbers_of_an_own_model_are_shown_at_whole_numbers():
+    """A dose without fractions, and the index of a group, beyond whose last there is none."""
+    with pm.Model() as model:
+        dose, site = pm.Data("dose", np.array([0, 10, 20, 40])), pm.Data("site", np.array([0, 1, 2, 1]))
+        effect, slope = pm.Normal("effect", 0, 1, shape=3), pm.Normal("slope", 0, 0.1)
+        pm.Normal("y", effect[site] + slope * dose, 0.5, observed=[0.1, 1.2, 1.8, 4.1])
+    pool = {"dose": np.repeat([0, 40, 80], 3), "site": np.tile([0, 1, 2], 3)}
+    learner = pma.Learner(model, "function", pool=pool, random_seed=1)
+    left, _ = pma.plots.plot(learner)
+    assert (left.get_xlim(), left.get_ylim()) == ((0, 80), (0, 2))
+    line = pma.plots.plot(learner.fit, input="site").lines[0]
+    means = pma.predict(learner.fit, {"dose": [15] * 3, "site": [0, 1, 2]}).f_mean.to_numpy()
+    assert set(np.round(line.get_ydata(), 9)) == set(np.round(means, 9))

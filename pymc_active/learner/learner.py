@@ -155,8 +155,8 @@ class Learner(Summarized):
     DataWarning
         At once, if candidates and data do not suit each other: other units, codes for missing values, data that cover a
         small part of the candidates or lie on a plane of a box. At the first fit, as :func:`pymc_active.fit`;
-        once a run, of outputs that call for another ``likelihood``, or one far from all others. :func:`advise` looks
-        closer.
+        once a run, of a GP's outputs that call for another ``likelihood``, or one far from all others. :func:`advise`
+        looks closer.
     DoubtfulFitWarning
         Once a run, if a fit is doubtful, and when a longer run first replaces a fit.
 

@@ -109,7 +109,7 @@ class Ledger:
             values = " and ".join(f"{name_of_input(name)} = {value}" for name, value in (fixed or {}).items())
             raise ValueError(
                 f"the pool has {self.n_left} candidate(s) {values and f'with {values} '}left and {n} were asked for; "
-                + ("" if repeat else "add candidates, pass repeat=True, or ")
+                + ("" if repeat else "measured rows are not offered again: add candidates, pass repeat=True, or ")
                 + "forget() pending points that will not be measured"
             )
 
@@ -204,9 +204,9 @@ class Ledger:
         near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
         if near:
             warn_user(
-                f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "
-                "equal, so these stay pending. If they are the answers, tell(x, y, asked=...) with the points asked; "
-                "else forget() what will not be measured",
+                f"{len(near)} of {len(X)} point(s) told, first {called.get(near[0], f'row {near[0]} of x')}, are close "
+                "to pending ones but not equal, so these stay pending. If they are the answers, tell(x, y, asked=...) "
+                "with the points asked; else forget() what will not be measured",
                 RunWarning,
             )
 

@@ -63,7 +63,22 @@ def around(values: np.ndarray) -> tuple[float, float]:
 
 def box_of(gpm: GPModel, X: np.ndarray) -> np.ndarray:
     """Ends (D, 2) of what a picture shows: the model's box, else a tenth beyond X (n, D)."""
-    return np.array([around(x) for x in X.T] if gpm.box is None else np.transpose(gpm.box), float)
+    ends = np.array([around(x) for x in X.T] if gpm.box is None else np.transpose(gpm.box), float)
+    whole = _whole_columns(gpm)
+    ends[whole] = np.stack([X.min(0), X.max(0)], axis=1)[whole]
+    return ends
+
+
+def _whole_columns(gpm: Any) -> list[int]:
+    """Inputs that are whole numbers, such as the index of a group, beyond whose last one there may be none."""
+    return [gpm.inputs.index(name) for name in getattr(gpm, "whole_inputs", ())]
+
+
+def possible(source: Source, X: np.ndarray) -> np.ndarray:
+    """Points (m, D) with the nearest whole numbers of inputs that have no others."""
+    whole = _whole_columns(getattr(source, "gpm", None))
+    X[:, whole] = np.rint(X[:, whole])
+    return X
 
 
 def reach_beyond(ends: Any, X: np.ndarray) -> bool:
@@ -77,7 +92,7 @@ def steepest_input(fit: Fit | ModelAverage, held: np.ndarray, limits: np.ndarray
     D = len(held)
     grid = np.tile(held, (D, _STEPS, 1))
     grid[np.arange(D), :, np.arange(D)] = np.linspace(limits[:, 0], limits[:, 1], _STEPS, axis=1)
-    mean = predict(fit, grid.reshape(-1, D)).f_mean.to_numpy()
+    mean = predict(fit, possible(fit, grid.reshape(-1, D))).f_mean.to_numpy()
     return int(np.ptp(mean.reshape(D, _STEPS), axis=1).argmax())
 
 
@@ -85,5 +100,5 @@ def band(
     source: Source, X: np.ndarray, target: str = "f", **keywords: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean of f, and the ends of the central 89 % interval of f or y, by ``predict(source, X, **keywords)``."""
-    prediction = predict(source, X, quantiles=(QUANTILES[0], QUANTILES[-1]), **keywords)
+    prediction = predict(source, possible(source, X), quantiles=(QUANTILES[0], QUANTILES[-1]), **keywords)
     return prediction.f_mean.to_numpy(), *prediction[f"{target}_quantile"].to_numpy()

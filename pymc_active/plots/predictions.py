@@ -18,6 +18,7 @@ from pymc_active.plots.measurements import (
     data_of,
     names_of,
     output_of,
+    possible,
     reach_beyond,
     steepest_input,
 )
@@ -113,7 +114,7 @@ def _draw_members(ax: Axes, average: ModelAverage, x: np.ndarray, grid: np.ndarr
     if len(counting) == 1:
         return  # its mean is the average
     for i, (color, line) in zip(counting, styles, strict=False):
-        mean = predict(average[labels[i]], grid).f_mean
+        mean = predict(average[labels[i]], possible(average, grid)).f_mean
         ax.plot(x, mean, color=color, lw=1.3, ls=line, label=f"{labels[i]}, weight {average.weights[i]:.2f}")
 
 
@@ -159,7 +160,7 @@ def plot_map(
     ends = read_limits(box_of(fit.gpm, X) if limits is None else limits)
     sides, grid = grid_of(ends, n_points)
     left, right = axes = new_grid((1, 2), (10.5, 4.3), axes)[0]
-    prediction = predict(fit, grid)
+    prediction = predict(fit, possible(fit, grid))
     drawn = draw_map(left, sides, prediction.f_mean.to_numpy(), f"mean of f: {output}", y)
     draw_map(right, sides, np.sqrt(prediction.f_variance.to_numpy()), f"sd of f: {output}", cmap="Purples")
     clip_on = reach_beyond(ends, X)

@@ -154,7 +154,7 @@ def read_outputs(y: Any, n: int, X: Any = None, name: str = "y", *, may_fail: bo
     try:
         values = as_floats(y)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must hold numbers, shape (n,); got {type(y).__name__}: {error}") from None
+        raise TypeError(f"{name} must hold numbers, 1 and 0 for yes and no; got {type(y).__name__}: {error}") from None
     if values.ndim != 1:
         advice = ""
         if values.ndim == 2:
