@@ -77,4 +77,6 @@ class FreeVariables:
         """A function that draws the free variables once, and its random generators."""
         variables = self.free_variables
         updates = collect_default_updates(inputs=[], outputs=variables)
-        return pytensor.function([], variables, updates=updates, mode=vm_mode()), list(updates)
+        # Copies of the generators would take most of the time.
+        mode = vm_mode().including("random_make_inplace")
+        return pytensor.function([], variables, updates=updates, mode=mode), list(updates)
