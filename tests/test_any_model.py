@@ -12,7 +12,7 @@ import xarray as xr
 from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 import pymc_active as pma
 from pymc_active.active import bald, bams, epig, expected_improvement
@@ -314,7 +314,7 @@ def test_nuts_replaces_annealing_where_the_prior_is_improper():
     fit = pma.fit(model, **QUIET)
     mean, sd = X @ Y / (X @ X), NOISE / np.sqrt(X @ X)
     assert fit.diagnostics["method"] == "nuts"
-    assert "improper" in fit.diagnostics["reason"]
+    assert "slope cannot be drawn from" in fit.diagnostics["reason"]
     assert_allclose(fit.ensemble.thetas.mean(), mean, atol=0.3 * sd)
     assert np.isnan(fit.log_evidence)
     assert "not known" in str(fit)
@@ -341,6 +341,21 @@ def test_nuts_replaces_annealing_where_no_draw_of_the_prior_is_possible(initval)
 
 
 @pytest.mark.nightly
+def test_a_prior_that_is_a_log_density_alone_is_sampled_by_nuts():
+    """The usual way to write a prior that PyMC lacks."""
+    positive = pm.distributions.transforms.log
+    with pm.Model() as model:
+        slope = pm.CustomDist("slope", 1.0, logp=lambda value, rate: -rate * value, default_transform=positive)
+        pm.Normal("y", slope * pm.Data("x", X), NOISE, observed=Y)
+    fit = pma.fit(model, **QUIET)
+    grid = np.linspace(0.01, 4, 4000)
+    weights = softmax(stats.norm.logpdf(Y, grid[:, None] * X, NOISE).sum(1) - grid)
+    mean = weights @ grid
+    sd = np.sqrt(weights @ (grid - mean) ** 2)
+    assert fit.diagnostics["method"] == "nuts"
+    assert_allclose(np.exp(fit.ensemble.thetas).mean(), mean, atol=0.3 * sd)
+
+
 def test_data_far_out_in_the_prior_are_followed_or_left_to_nuts():
     """Particles that gave up on the way all agreed, and no diagnostic told."""
     y = 298 + 0.05 * np.random.default_rng(1).normal(size=15)

@@ -46,10 +46,10 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 BUDGETS = {
     "support": 1360,
     "spaces": 840,
-    "kernels": 2360,
+    "kernels": 2340,
     "likelihoods": 980,
-    "posterior": 4160,
-    "models": 3490,
+    "posterior": 4150,
+    "models": 3520,
     "information": 260,
     "inference": 900,
     "laplace": 2400,

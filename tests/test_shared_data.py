@@ -194,3 +194,16 @@ def test_what_is_added_to_the_model_is_no_parameter():
     values = [model.rvs_to_values[model[name]] for name in ("ls", "sigma")]
     graph = pm.compile(values, pma.graphs.log_posterior(again), mode="FAST_COMPILE")
     assert graph(*theta) == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_likelihood_that_is_not_that_of_the_gp_is_refused():
+    """Of another GP, or of an earlier call of one, which has the X and the noise of its last call."""
+    with pm.Model():
+        one, other = (pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal(f"ls{k}", 0, 1))) for k in range(2))
+        one.marginal_likelihood("a", X=X, y=Y, sigma=0.1)
+        one.marginal_likelihood("b", X=X, y=Y**2, sigma=0.2)
+        other.marginal_likelihood("c", X=X, y=Y**2, sigma=0.2)
+        for gp, name in ((one, "a"), (one, "c"), (other, "b")):
+            with pytest.raises(ValueError, match=f"'{name}' is the likelihood of another pm.gp.Marginal, or of an"):
+                pma.from_marginal(gp, name)
+        assert pma.from_marginal(one, "b").name == "b"

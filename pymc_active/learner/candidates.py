@@ -243,7 +243,7 @@ def best_free(
     if free:
         # All that is left of a peak that is known are points beside each other, which would tell the same.
         return next((choice for choice in free if is_away(choice.x, asked, apart)), free[0])
-    raise ValueError("every maximum of the criterion was measured or asked for; pass repeat=True to repeat points")
+    raise ValueError("every maximum of the criterion was measured or asked for; pass repeat=True, or fix fewer inputs")
 
 
 class Region(ABC):

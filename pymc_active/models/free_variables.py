@@ -21,6 +21,12 @@ def function(inputs: list, outputs: list) -> Callable:
     return pytensor.function(inputs, outputs, mode=vm_mode(), on_unused_input="ignore", allow_input_downcast=rounds)
 
 
+def is_drawn(rv: Any) -> bool:
+    """Whether a variable can be drawn from its prior, unlike pm.Flat and a pm.CustomDist with nothing but logp."""
+    made = getattr(getattr(rv.owner.op, "_random_fn", None), "__qualname__", "")
+    return rv.owner.op.name not in ("flat", "half_flat") and not made.startswith("default_not_implemented")
+
+
 class FreeVariables:
     """What a model with a ``pm.Model`` inherits."""
 

@@ -46,7 +46,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     ------
     TypeError, ValueError
         If ``gp`` is not a ``pm.gp.Marginal``, or a ``MarginalApprox``, whose likelihood is another; there is no model;
-        the likelihood does not exist or is not observed, or there are several and none is named; its noise or mean
+        the likelihood does not exist, is not observed, or is not that of gp's last call; there are several and none is
+        named; no parameter is free; its noise or mean
         cannot be evaluated at new points; the covariance's ``diag`` is not the diagonal of ``full``; or a parameter is
         discrete.
 
@@ -100,6 +101,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     made = PyMCModel(model, gp, name, shared_variable(X_data), shared_variable(y_data), inputs, embedding)
     made.check_mean()
     _check_noise(made, X)
+    if sum(isinstance(variable.owner.op, MvNormalRV) for variable in observed.values()) > 1:
+        _check_likelihood(made, likelihood)
     check_diagonal(made, X)
     return made
 
@@ -163,6 +166,19 @@ def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
             f"only ({found}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
             "column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
         ) from cause
+
+
+def _check_likelihood(made: PyMCModel, likelihood: Any) -> None:
+    """Refuse the likelihood of another GP, or of an earlier call, X and noise of which ``gp`` no longer has."""
+    gp, given = made.gp, likelihood.owner.op.dist_params(likelihood.owner)
+    for own, of_gp in zip(given, (gp.mean_func(gp.X), gp.cov_func(gp.X) + gp.sigma(gp.X)), strict=True):
+        values = made.value_of(own), made.value_of(of_gp)
+        # PyMC adds a jitter.
+        if not np.allclose(*values, 0, _ROUNDED * np.abs(values[0]).max()):
+            raise ValueError(
+                f"{made.name!r} is the likelihood of another pm.gp.Marginal, or of an earlier call of this one, which "
+                "has the X and sigma of its last call: make a GP for each likelihood, and pass that"
+            )
 
 
 def check_diagonal(made: PyMCModel, X: np.ndarray) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_active.models.free_variables import is_drawn
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.prior import GaussianPrior
@@ -34,7 +35,7 @@ def obstacles(gpm: GPModel) -> list[str]:
     if isinstance(getattr(gpm.posterior(), "prior", None), GaussianPrior):
         return []
     model = gpm.model
-    flat = [rv for rv in model.free_RVs if rv.owner.op.name in ("flat", "half_flat")]
+    flat = [rv for rv in model.free_RVs if not is_drawn(rv)]
     others = [*flat, *model.potentials, *(rv for rv in model.observed_RVs if rv.name != gpm.name)]
     return [str(variable.name) for variable in others]
 

@@ -133,7 +133,8 @@ def choose(
     if cost <= (_BESIDE if hides and trusted else _MOST):
         reason = "modes may hide from SMC, and mass away from the modes from a search: mixed by evidence"
         return smc(reason).mixed(modes, rng, reason)
-    return replace(modes, made={**modes.made, "reason": "SMC would be too expensive"})
+    why = "SMC would be too expensive" if np.isfinite(cost) else "the prior cannot be drawn from"
+    return replace(modes, made={**modes.made, "reason": why})
 
 
 def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progressbar: bool = False) -> ParticleFit:

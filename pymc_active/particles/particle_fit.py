@@ -460,9 +460,10 @@ def _doubts(gpm: Model, d: dict[str, Any], error: float) -> list[str]:
         return doubts
     is_confirmed = d.get("confirmed", True)
     if not is_confirmed:
+        remedy = "give priors that can be drawn from" if "drawn" in d["reason"] else "pass method='smc' if you can wait"
         doubts.append(
             f"importance sampling does not confirm the draws around modes: only {d['n_weighted']:.0f} are effective "
-            "(pass method='smc' if you can wait)"
+            f"({remedy})"
         )
     longer = (
         "(raise n_particles of fit, or compare with a longer run: pma.check(fit), or verify='sometimes' of a Learner)"

@@ -48,10 +48,10 @@ def fit_process(
         )
     if method == "anneal" and improper:
         raise ValueError(
-            f"{', '.join(improper)}: an improper prior cannot be drawn from; give a proper one, or use NUTS"
+            f"{', '.join(improper)}: an improper prior cannot be drawn from, nor a logp; give another, or use NUTS"
         )
     if method == "nuts" or improper or process.n_parameters > _MANY_PARAMETERS:
-        why = f"{improper[0]} has an improper prior" if improper else "many parameters"
+        why = f"the prior of {improper[0]} cannot be drawn from" if improper else "many parameters"
         why = "as asked" if method == "nuts" else why
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
     try:
@@ -122,7 +122,7 @@ def _by_nuts(
 def _sampled(process: Process, target: AnnealedModel, draws: int, rng: np.random.Generator, progressbar: bool) -> Any:
     """A trace of z, by a model of nothing but the log density of the data at hand."""
     graphs = process.graphs
-    start = process.flatten(process.model.initial_point())
+    start = process.flatten({k: np.where(np.isfinite(z), z, 0) for k, z in process.model.initial_point().items()})
     with pm.Model() as flat:
         z = pm.Flat("z", shape=target.n_parameters)
         known: dict[Any, Any] = {graphs.z: z, **dict(zip(graphs.tables, map(pt.as_tensor, target.tables), strict=True))}

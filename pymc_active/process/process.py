@@ -13,7 +13,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_active.models.free_variables import FreeVariables
+from pymc_active.models.free_variables import FreeVariables, is_drawn
 from pymc_active.models.model import Model
 from pymc_active.models.pymc_model import data_value
 from pymc_active.process.checks import check_levels, check_replaceable, check_rows
@@ -238,7 +238,7 @@ class Process(FreeVariables, Model):
     @property
     def improper(self) -> list[str]:
         """Free variables whose prior cannot be drawn from."""
-        return [rv.name for rv in self._model.free_RVs if rv.owner.op.name in ("flat", "half_flat")]
+        return [rv.name for rv in self._model.free_RVs if not is_drawn(rv)]
 
     @property
     @override

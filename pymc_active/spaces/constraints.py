@@ -143,7 +143,7 @@ class Polytope:
             bounds=[(None, None)] * d + [(0, 1)],
         )
         if found.status != 0:
-            raise ValueError("no point of the space fulfils all constraints")
+            raise ValueError("no point of the space fulfils all constraints, or none with the fixed values")
         return found.x[:d]
 
 

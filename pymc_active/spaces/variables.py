@@ -130,7 +130,7 @@ class Ordinal(Ordered):
 
     @override
     def decode(self, Z):
-        return pd.Series([self.labels[round(z)] for z in Z[:, 0].tolist()], dtype=None if len(Z) else object)
+        return pd.Series(pd.Categorical.from_codes(np.rint(Z[:, 0]).astype(int), self.labels, ordered=True))
 
     @override
     def to_json(self):
