@@ -405,7 +405,9 @@ def test_a_model_of_the_users_own_is_passed(tmp_path):
         active.save(tmp_path / "run.nc")
     with pytest.raises(ValueError, match=r"cannot hold the model 'obs', because no builder made it: .* model=gpm"):
         Learner.load(tmp_path / "run.nc")
-    other = Learner.load(tmp_path / "run.nc", model=user_model())
+    own = user_model()
+    n, other = len(own.y), Learner.load(tmp_path / "run.nc", model=own)
+    assert len(own.y) == n < len(other.y)
     assert_array_equal(other.gpm.y, active.y)
     assert_array_equal(other.pending, first)
     with pytest.raises(ValueError, match=r"has the parameters ls_log__ \(\), but this one has ls \(\)"):

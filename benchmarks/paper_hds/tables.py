@@ -47,7 +47,7 @@ def table1() -> str:
         printed = "/".join(f"{paper[m]:g}" for m in ("fdt", "gpt", "cws")) if paper else ""
         rows.append([f"{name}, {scale}", printed, *(score(cells.get(m)) for m in methods)])
     trials = {c["accuracy"]["n"] for cells in results["cells"].values() for c in cells.values()}
-    note = f"\n\n{min(trials)} to {max(trials)} trials in each setting."
+    note = f"\n\n{' to '.join(map(str, sorted({min(trials), max(trials)})))} trials in each setting."
     return markdown(["", "paper: FDT/GPT/CWS", *(METHODS[m][0] for m in methods)], rows) + note
 
 

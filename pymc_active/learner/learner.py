@@ -595,7 +595,7 @@ class Learner(Summarized):
         model : GPModel, dict of label -> GPModel, list of all, or function, optional
             The function of a run that began without data, which is needed until it has made the model. Otherwise the
             model, made as before, if the file cannot hold it: a model that no builder made, that was extended
-            later, or with a mean function or priors other than names and numbers. It gets the data of the file.
+            later, or with a mean function or priors other than names and numbers. A copy gets the data of the file.
         criterion, pool, space, cost
             Your own functions or dask array, if the run had them; its space, if a constraint was a function.
         allow_pickle : bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -210,14 +211,8 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
     if not isinstance(document["notes"], dict):
         raise ValueError(f"the file is damaged: its notes are {type(document['notes']).__name__} instead of a dict")
     read_generator(document["generator"])
-    run = replace(
-        run,
-        data=data,
-        subject=subject,
-        ledger=ledger,
-        generator=document["generator"],
-        steps=tuple(map(int, document["steps"])),
-    )
+    steps = tuple(map(int, document["steps"]))
+    run = replace(run, data=data, subject=subject, ledger=ledger, generator=document["generator"], steps=steps)
     if "verification" in groups:
         run = replace(run, verification=run.verification.remembering(groups["verification"], ONLY))
     if not document["is_fitted"] or isinstance(subject, FirstDesign):
@@ -331,8 +326,9 @@ def _with_data(gpm: Any, saved: dict[str, Any], data: Data) -> Any:
     if shapes != saved["shapes"]:
         before, now = (", ".join(f"{k} {tuple(v)}" for k, v in part.items()) for part in (saved["shapes"], shapes))
         raise ValueError(f"the saved model has the parameters {before}, but this one has {now}")
-    # A constant X can hold the data already, but cannot be set.
+    # A constant X can hold the data already, but cannot be set. The user's own model stays as it is.
     if not gpm.data.equals(data):
+        gpm = deepcopy(gpm)
         gpm.set_data(*data)
     return gpm
 
