@@ -237,8 +237,8 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
             raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
         if isinstance(gpm, Process) and gpm.improper:
             raise ValueError(
-                f"{label!r} has an improper prior of {', '.join(gpm.improper)}, so it has no evidence to compare: give "
-                "it a proper one"
+                f"{label!r} has a prior of {', '.join(gpm.improper)} that cannot be drawn from, so its evidence, which "
+                "is compared, is not known: give it another one"
             )
     check_distinct(named)
     return named

@@ -76,7 +76,7 @@ def _whole_columns(gpm: Any) -> list[int]:
 
 def possible(source: Source, X: np.ndarray) -> np.ndarray:
     """Points (m, D) with the nearest whole numbers of inputs that have no others."""
-    whole = _whole_columns(getattr(source, "gpm", None))
+    whole, X = _whole_columns(getattr(source, "gpm", None)), X.copy()
     X[:, whole] = np.rint(X[:, whole])
     return X
 

@@ -77,7 +77,7 @@ def plot_predictions(
         held = np.median(X, axis=0)
     else:
         held = read_inputs(at if isinstance(at, pd.DataFrame) else np.atleast_2d(at), "at", inputs=gpm.inputs)[0]
-    ends = box_of(gpm, X)
+    held, ends = possible(fit, held[None])[0], box_of(gpm, X)
     column, name = column_of(gpm.inputs, steepest_input(fit, held, ends) if input is None else input)
     low, high = read_limits([ends[column] if limits is None else limits], 1)[0]
     grid = np.tile(held, (count("n_points", n_points), 1))

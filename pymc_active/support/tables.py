@@ -226,8 +226,8 @@ def with_index(values: Any) -> Any:
     """A DataArray whose rows have a coordinate as a data frame or Series; anything else as it is."""
     if not isinstance(values, xr.DataArray) or not 0 < values.ndim <= 2 or values.dims[0] not in values.coords:
         return values
-    rows = values.indexes[values.dims[0]]
-    return pd.Series(values, rows) if values.ndim == 1 else pd.DataFrame(values.data, rows, _column_labels(values))
+    rows, numbers = values.indexes[values.dims[0]], values.to_numpy()
+    return pd.Series(numbers, rows) if numbers.ndim == 1 else pd.DataFrame(numbers, rows, _column_labels(values))
 
 
 def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
