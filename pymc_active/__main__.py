@@ -115,14 +115,14 @@ def make_parser() -> ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0, 130 after Ctrl-C, or 2 if options or files are wrong, which standard error explains."""
     parser = make_parser()
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     # Imported late, so that --help loads neither samplers nor plots.
     from pymc_active.command_line.suggest import report, suggest
 
     try:
-        report(given.state) if given.command == "report" else suggest(given)
+        report(args.state) if args.command == "report" else suggest(args)
     except (ImportError, OSError, ValueError) as error:
-        print(f"{parser.prog} {given.command}: error: {error}", file=sys.stderr)
+        print(f"{parser.prog} {args.command}: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -101,13 +101,13 @@ def _outlier(fit: Fit) -> str | None:
     if rest is None:
         return None
     searcher = Searcher(rest)
-    found = [searcher.climb(start, rough=True) for start in (fit.center, searcher.center)]
-    theta = max(found, key=lambda mode: mode.log_posterior).z
+    climbs = [searcher.climb(start, rough=True) for start in (fit.center, searcher.center)]
+    theta = max(climbs, key=lambda mode: mode.log_posterior).z
     there = rest.moments(rest.light_state(theta), fit.X[row : row + 1])
     sd = np.sqrt(there.variance[0] + there.noise_variance[0] + fit.data.errors[row] ** 2)
     typical = max(float(np.median(_away(rest, fit.y[others], theta))) / _MEDIAN, 1.0)
-    known = max(there.noise_variance[0], _KNOWN * there.prior_variance[0])
-    predicted, is_known = float(there.mean[0]), there.variance[0] <= known
+    negligible = max(there.noise_variance[0], _KNOWN * there.prior_variance[0])
+    predicted, is_known = float(there.mean[0]), there.variance[0] <= negligible
     if not is_known or abs(fit.y[row] - predicted) <= _UNUSUAL * typical * sd:
         return None
     return (

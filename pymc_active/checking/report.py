@@ -156,9 +156,9 @@ def check(
     return tree
 
 
-def _read_rows(given: Any, what: str, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+def _read_rows(points: Any, what: str, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Points (m, D) for which a model has predictions, and their labels."""
-    rows = fit.gpm.read_pool(given)
+    rows = fit.gpm.read_pool(points)
     X = read_inputs(rows, what, inputs=fit.gpm.inputs)
     if is_of_processes(fit):
         fit.gpm.check_rows(X)

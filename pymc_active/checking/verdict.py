@@ -56,7 +56,7 @@ def verdict(tree: xr.DataTree) -> str:
     """Sentences about a fit, from the groups and attributes of :func:`pymc_active.check`."""
     if tree.attrs["reference_by"] == "exact":
         return "The model has no free parameters, so the fit is exact."
-    lost = (found := Differences.of(tree)).nll_loss
+    lost = (differences := Differences.of(tree)).nll_loss
     compared = "as well as" if abs(lost) <= AS_GOOD else "better than" if lost < 0 else "worse than"
     amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g}"
     name = f"{_REFERENCE[tree.attrs['reference']]} ({tree.attrs['n_draws']:,} draws)"
@@ -64,9 +64,9 @@ def verdict(tree: xr.DataTree) -> str:
     if lost > WORSE:
         wanted.append("fit with more particles (n_particles), of a LaplaceFit by pma.fit")
     # A trace has no evidence.
-    if not np.isnan(found.evidence_difference):
-        sentences.append(_on_evidence(found))
-    if abs(found.evidence_difference) > EVIDENCE_MATTERS:
+    if not np.isnan(differences.evidence_difference):
+        sentences.append(_on_evidence(differences))
+    if abs(differences.evidence_difference) > EVIDENCE_MATTERS:
         wanted.append("compare models by the evidence of the reference")
     if "decision" in tree.children:
         shares = tree["decision"].regret_ratio.to_series()
@@ -84,9 +84,9 @@ def verdict(tree: xr.DataTree) -> str:
     return " ".join([*sentences, f"What to do: {'; '.join(wanted) or 'go on, the fit serves here'}."])
 
 
-def _on_evidence(found: Differences) -> str:
-    difference, error = found.evidence_difference, found.evidence_error
+def _on_evidence(differences: Differences) -> str:
+    difference, error = differences.evidence_difference, differences.evidence_error
     if abs(difference) <= 2 * error < np.inf:
         return f"Its log evidence agrees ({difference:+.2f} ± {error:.2f} nats)."
-    known = f" ± {error:.2f} nats" if np.isfinite(error) else " nats, with an unknown error"
-    return f"Its log evidence differs ({difference:+.2f}{known})."
+    stated = f" ± {error:.2f} nats" if np.isfinite(error) else " nats, with an unknown error"
+    return f"Its log evidence differs ({difference:+.2f}{stated})."

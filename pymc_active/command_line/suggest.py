@@ -47,137 +47,137 @@ _MANY, _SHOWN = 15, 6
 _PYTHON = re.compile(r"\. (Give the builder|If they are the answers, tell)")
 
 
-def suggest(given: Namespace) -> None:
+def suggest(args: Namespace) -> None:
     """Do what the options say; an OSError, ValueError or ImportError, and nothing written, if one is wrong."""
     names: dict[int, str] = {}
-    lock, remark = Path(f"{given.state}.lock"), f"waiting for another command that works on {given.state}"
+    lock, remark = Path(f"{args.state}.lock"), f"waiting for another command that works on {args.state}"
     with _warnings_as_notes(names), locked(lock, lambda: _note(remark)):
-        measured, candidates, before = _read(given)
+        measured, candidates, before = _read(args)
         # No candidates for a box; without ids, equal rows are one.
-        old = None if given.rebuild else before
-        space = _space(given, measured, candidates) if old is None else old.space
-        columns = given.inputs if space is None else list(space.inputs)
-        pool = candidates.inputs(given.inputs, given.id, space) if candidates else DataFrame(columns=columns)
-        pool = pool if given.id else pool[~pool.duplicated()]
-        X, y, y_sd = read_measurements(measured, given.target, given.error, given.id, given.inputs, pool, space)
-        others = [name for name in measured.cells if name not in {given.target, given.error, given.id, *given.inputs}]
+        old = None if args.rebuild else before
+        space = _space(args, measured, candidates) if old is None else old.space
+        columns = args.inputs if space is None else list(space.inputs)
+        pool = candidates.inputs(args.inputs, args.id, space) if candidates else DataFrame(columns=columns)
+        pool = pool if args.id else pool[~pool.duplicated()]
+        X, y, y_sd = read_measurements(measured, args.target, args.error, args.id, args.inputs, pool, space)
+        others = [name for name in measured.cells if name not in {args.target, args.error, args.id, *args.inputs}]
         if candidates and others:
             others += [f"{name} of the candidates" for name in candidates.cells if name not in measured.cells]
-        _note(f"inputs: {listing(given.inputs)}; columns left out: {listing(others) or 'none'}")
-        learner = old if old is not None else _begin(given, X, y, y_sd, pool, space, before)
-        names |= enumerate((_tell_new(learner, given, X, y, y_sd, pool) if learner is before else y).dropna().index)
-        if given.forget_pending:
+        _note(f"inputs: {listing(args.inputs)}; columns left out: {listing(others) or 'none'}")
+        learner = old if old is not None else _begin(args, X, y, y_sd, pool, space, before)
+        names |= enumerate((_tell_new(learner, args, X, y, y_sd, pool) if learner is before else y).dropna().index)
+        if args.forget_pending:
             learner.forget()
         n_open = len(learner.pending)
         counts = f"{y.count()} results, {y.isna().sum()} failures, {len(measured.cells) - len(y)} not measured yet"
         _note(f"{counts}; {n_open} open suggestion(s) (-n 0 shows them, --forget-pending gives them up)")
-        if given.n > learner.n_left:
-            raise ValueError(f"{learner.n_left} candidate(s) are left, not {given.n}: others are measured or open")
-        asked = learner.ask(given.n) if given.n else learner.pending[:0]
-        if len(asked) and given.bounds:
+        if args.n > learner.n_left:
+            raise ValueError(f"{learner.n_left} candidate(s) are left, not {args.n}: others are measured or open")
+        asked = learner.ask(args.n) if args.n else learner.pending[:0]
+        if len(asked) and args.bounds:
             # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
             learner.forget(asked)
-            for name, low, high, *step in given.bounds:
+            for name, low, high, *step in args.bounds:
                 digits = int(-np.floor(np.log10((high - low) / 200)))
                 asked[name] = asked[name] if step else asked[name].round(digits).clip(low, high)
             learner.expect(asked)
-        learner.notes[_KEY] = {name: getattr(given, name) for name in _REMEMBERED}
-        if given.rebuild and before is not None:
-            os.replace(given.state, f"{given.state}.before")
+        learner.notes[_KEY] = {name: getattr(args, name) for name in _REMEMBERED}
+        if args.rebuild and before is not None:
+            os.replace(args.state, f"{args.state}.before")
         # Before anything is shown: what is about to be measured must be known to be open.
-        learner.save(given.state)
-        rows = _rows(given, learner, candidates, X.index)[n_open if given.n else 0 :]
+        learner.save(args.state)
+        rows = _rows(args, learner, candidates, X.index)[n_open if args.n else 0 :]
         if len(rows):
-            _show(given, learner, rows)
-        if given.output and len(rows):
-            sheet = rows.reindex(columns=measured.cells.columns, fill_value="").assign(**{given.target: ""})
-            sheet.to_csv(given.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
-            _note(f"{given.output} has these rows: fill in {given.target}, and add them to {measured.name}")
-        if given.plot and learner.models:
-            np.ravel(pma.plots.plot(learner))[0].figure.savefig(given.plot, dpi=150)
+            _show(args, learner, rows)
+        if args.output and len(rows):
+            sheet = rows.reindex(columns=measured.cells.columns, fill_value="").assign(**{args.target: ""})
+            sheet.to_csv(args.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
+            _note(f"{args.output} has these rows: fill in {args.target}, and add them to {measured.name}")
+        if args.plot and learner.models:
+            np.ravel(pma.plots.plot(learner))[0].figure.savefig(args.plot, dpi=150)
 
 
-def _read(given: Namespace) -> tuple[Table, Table | None, Learner | None]:
+def _read(args: Namespace) -> tuple[Table, Table | None, Learner | None]:
     """Both tables and the run, and the inputs among the options; raises if anything is wrong or not to be written."""
-    measured = read_table(given.measurements, given.decimal)
-    measured.column(given.target, "--target")
-    if given.error:
-        measured.column(given.error, "--error")
-    for path in filter(None, (given.output, given.plot, given.state)):
-        if Path(path).resolve() in [Path(table).resolve() for table in (given.measurements, given.candidates or "")]:
+    measured = read_table(args.measurements, args.decimal)
+    measured.column(args.target, "--target")
+    if args.error:
+        measured.column(args.error, "--error")
+    for path in filter(None, (args.output, args.plot, args.state)):
+        if Path(path).resolve() in [Path(table).resolve() for table in (args.measurements, args.candidates or "")]:
             raise ValueError(f"{path} is a table that is read: give the result another name")
-    if given.output and Path(given.output).exists():
-        sheet = read_table(given.output, given.decimal)
-        if not is_empty(sheet.column(given.target, "it is no sheet of suggestions, name another --output")).all():
-            raise ValueError(f"{given.output} holds results: move them to the measurements, or name another --output")
+    if args.output and Path(args.output).exists():
+        sheet = read_table(args.output, args.decimal)
+        if not is_empty(sheet.column(args.target, "it is no sheet of suggestions, name another --output")).all():
+            raise ValueError(f"{args.output} holds results: move them to the measurements, or name another --output")
     of_maximum = {*criterion_names("maximum"), "expected_improvement", "upper_confidence_bound"}
-    if given.learn != "maximum" and (given.minimize or given.criterion in of_maximum):
-        raise ValueError(f"{'--minimize' if given.minimize else given.criterion} needs --learn maximum as well")
-    candidates = read_table(given.candidates, given.decimal) if given.candidates else None
-    before = _load(given.state) if Path(given.state).exists() else None
-    old = {} if before is None or given.rebuild else before.notes[_KEY]
-    given.inputs, given.box = given.inputs or old.get("inputs") or _inputs(given, measured, candidates), old.get("box")
-    if len({given.target, given.id, *given.inputs}) < 2 + len(given.inputs):
+    if args.learn != "maximum" and (args.minimize or args.criterion in of_maximum):
+        raise ValueError(f"{'--minimize' if args.minimize else args.criterion} needs --learn maximum as well")
+    candidates = read_table(args.candidates, args.decimal) if args.candidates else None
+    before = _load(args.state) if Path(args.state).exists() else None
+    old = {} if before is None or args.rebuild else before.notes[_KEY]
+    args.inputs, args.box = args.inputs or old.get("inputs") or _inputs(args, measured, candidates), old.get("box")
+    if len({args.target, args.id, *args.inputs}) < 2 + len(args.inputs):
         raise ValueError("--target, --id and each input must be a different column, named once")
-    if changed := [f"--{name} {old[name]}" for name in old if getattr(given, name) != old[name]]:
+    if changed := [f"--{name} {old[name]}" for name in old if getattr(args, name) != old[name]]:
         advice = "repeat its options, name another --state, or begin again from the tables with --rebuild"
-        raise ValueError(f"{given.state} was begun with {' and '.join(changed)}: {advice}")
+        raise ValueError(f"{args.state} was begun with {' and '.join(changed)}: {advice}")
     return measured, candidates, before
 
 
-def _inputs(given: Namespace, measured: Table, candidates: Table | None) -> list[str]:
+def _inputs(args: Namespace, measured: Table, candidates: Table | None) -> list[str]:
     """Names of the inputs: of the box, or else the columns that both tables share."""
     if candidates is None:
-        return [name for name, *_ in (*given.bounds, *(given.categorical or ()))]
+        return [name for name, *_ in (*args.bounds, *(args.categorical or ()))]
     # What is empty for all candidates, such as remarks, is no input.
     filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
-    no_input = {given.target, given.error, given.id}
+    no_input = {args.target, args.error, args.id}
     if shared := [name for name in filled if name in measured.cells and name not in no_input]:
         return shared
     raise ValueError(f"{candidates.name} shares no inputs with {measured.name}, of {listing(measured.cells, 12)}")
 
 
-def _space(given: Namespace, measured: Table, candidates: Table | None) -> pma.Space | None:
+def _space(args: Namespace, measured: Table, candidates: Table | None) -> pma.Space | None:
     """The space of inputs that are more than numbers between two ends; None if all are just these."""
-    labels = dict((name, found) for name, *found in given.categorical or ())
+    labels = dict((name, levels) for name, *levels in args.categorical or ())
     if candidates is None:
-        if not labels and not given.constraint and all(len(one) == 3 for one in given.bounds):
+        if not labels and not args.constraint and all(len(one) == 3 for one in args.bounds):
             return None
-        numbers = {name: pma.Steps(*ends) if len(ends) == 3 else tuple(ends) for name, *ends in given.bounds}
-        return pma.Space(numbers | labels, given.constraint or ())
-    if given.constraint:
+        numbers = {name: pma.Steps(*ends) if len(ends) == 3 else tuple(ends) for name, *ends in args.bounds}
+        return pma.Space(numbers | labels, args.constraint or ())
+    if args.constraint:
         raise ValueError("--constraint is for --bounds: candidates are what can be made")
-    names = candidates.labels([name for name in given.inputs if name not in labels])
+    names = candidates.labels([name for name in args.inputs if name not in labels])
     names |= {name: set(candidates.column(name, "--categorical")) for name in labels}
     if not names:
         return None
-    done = measured.cells[~is_empty(measured.column(given.target, "--target"))]
-    texts = {name: sorted(found | set(done.get(name, ())) - {""}) for name, found in names.items()}
-    numbers = candidates.numbers([name for name in given.inputs if name not in texts], "input")
+    done = measured.cells[~is_empty(measured.column(args.target, "--target"))]
+    texts = {name: sorted(texts | set(done.get(name, ())) - {""}) for name, texts in names.items()}
+    numbers = candidates.numbers([name for name in args.inputs if name not in texts], "input")
     ends = {name: (column.min(), column.max()) for name, column in numbers.items()}
     wide = {name: (low, high if high > low else low + max(abs(low), 1.0)) for name, (low, high) in ends.items()}
-    return pma.Space({name: texts.get(name, wide.get(name)) for name in given.inputs})
+    return pma.Space({name: texts.get(name, wide.get(name)) for name in args.inputs})
 
 
 def _begin(
-    given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame, space: pma.Space | None,
+    args: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame, space: pma.Space | None,
     before: Learner | None,
 ) -> Learner:  # fmt: skip
     """A learner of a new run; while results do not differ, it asks for the points of a first design."""
-    ends = DataFrame({name: end[:2] for name, *end in given.bounds}) if given.bounds else pool
+    ends = DataFrame({name: end[:2] for name, *end in args.bounds}) if args.bounds else pool
     low, high = ends.min().to_numpy(), ends.max().to_numpy()
     # A column of a pool may be constant.
-    given.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
+    args.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
     where: dict[str, Any] = {} if space is None else {"space": space}
-    if not given.bounds:
+    if not args.bounds:
         where["pool"] = pool if space is None else space.decode(pool.to_numpy()).set_index(pool.index)
     elif space is None:
-        where["bounds"] = dict(zip(given.inputs, given.box, strict=True))
+        where["bounds"] = dict(zip(args.inputs, args.box, strict=True))
     worked, is_early = y.notna().to_numpy(), y.nunique() < 2
-    known = X[worked], y[worked].to_numpy(), y_sd[worked]
-    models = (lambda X, y: _models(given, X, y, space=space)) if is_early else _models(given, *known, space=space)
-    how = {"criterion": given.criterion, "minimize": given.minimize, "random_seed": given.seed}
-    learner = Learner(models, given.learn, **where, **how)
+    results = X[worked], y[worked].to_numpy(), y_sd[worked]
+    models = (lambda X, y: _models(args, X, y, space=space)) if is_early else _models(args, *results, space=space)
+    how = {"criterion": args.criterion, "minimize": args.minimize, "random_seed": args.seed}
+    learner = Learner(models, args.learn, **where, **how)
     for rows in (worked & is_early, ~worked):
         if rows.any():
             errors = y_sd[rows] if y_sd.any() else None
@@ -185,7 +185,7 @@ def _begin(
     # What is open stays open, except for what was measured meanwhile and former candidates.
     pending = DataFrame() if before is None else before.pending
     for k, label in enumerate(pending.index):
-        has_id, x = given.id is not None and label in pool.index, pending.iloc[[k]]
+        has_id, x = args.id is not None and label in pool.index, pending.iloc[[k]]
         if not (label in X.index if has_id else _numbers(x, space)[0].tolist() in X.to_numpy().tolist()):
             with suppress(ValueError):
                 learner.expect(pool.loc[[label]] if has_id else x)
@@ -197,16 +197,16 @@ def _numbers(X: Any, space: pma.Space | None) -> np.ndarray:
 
 
 def _models(
-    given: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | None = None, space: pma.Space | None = None
+    args: Namespace, X: DataFrame, y: np.ndarray, y_sd: np.ndarray | None = None, space: pma.Space | None = None
 ) -> Any:
     """One model, or a dict of several."""
     made: dict[str, Any] = {}
-    for name in given.model or ["ard" if len(given.inputs) <= _MANY or space is not None else "embedding"]:
-        data = X, Series(y, X.index, name=given.target)
-        where = {"bounds": given.box} if space is None else {"space": space}
-        how: dict[str, Any] = where | {"priors": None if given.noise is None else {"noise": given.noise}}
+    for name in args.model or ["ard" if len(args.inputs) <= _MANY or space is not None else "embedding"]:
+        data = X, Series(y, X.index, name=args.target)
+        where = {"bounds": args.box} if space is None else {"space": space}
+        how: dict[str, Any] = where | {"priors": None if args.noise is None else {"noise": args.noise}}
         how["y_sd"] = y_sd if y_sd is not None and y_sd.any() else None
-        how["likelihood"] = _LIKELIHOODS[given.outcome]
+        how["likelihood"] = _LIKELIHOODS[args.outcome]
         if name == "ard":
             made[name] = pma.ard_gp(*data, **how)
         elif name == "embedding":
@@ -217,13 +217,13 @@ def _models(
     return made if len(made) > 1 else made.popitem()[1]
 
 
-def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame) -> Series:
+def _tell_new(learner: Learner, args: Namespace, X: DataFrame, y: Series, y_sd: np.ndarray, pool: DataFrame) -> Series:
     """Tell what is new in the table; results in the order told, or a ValueError if old rows have changed."""
-    if given.candidates and not np.array_equal(pool, np.asarray(learner.domain.pool)):
-        raise ValueError(f"{given.candidates} is not what {given.state} knows: restore it, or pass --rebuild")
-    known = [_numbers(part, learner.space) for part in (learner.X, learner.failures)]
-    told = np.column_stack([known[0], learner.y_sd, learner.y]).tolist()
-    told += [[*x, 0.0, np.nan] for x in known[1]]
+    if args.candidates and not np.array_equal(pool, np.asarray(learner.domain.pool)):
+        raise ValueError(f"{args.candidates} is not what {args.state} knows: restore it, or pass --rebuild")
+    points = [_numbers(part, learner.space) for part in (learner.X, learner.failures)]
+    told = np.column_stack([points[0], learner.y_sd, learner.y]).tolist()
+    told += [[*x, 0.0, np.nan] for x in points[1]]
     now, order, problems = np.column_stack([X, y_sd, y]), [], []
     for one in told:
         order.append(next((row for row in np.flatnonzero(same(now, one)).tolist() if row not in order), None))
@@ -232,10 +232,10 @@ def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd:
         changed = [row for row in new if same(now[[row], :-2], one[:-2])]
         gone = f"the row at {_place(one[:-2], pool)} is gone"
         is_now = f"{y.index[changed[0]]} has {y.iloc[changed[0]]:.6g}" if changed else gone
-        error = f" ± {one[-2]:.6g}" if given.error else ""
-        problems.append(f"{is_now}, where {given.target} was {one[-1]:.6g}{error}".replace("nan", "failed"))
+        error = f" ± {one[-2]:.6g}" if args.error else ""
+        problems.append(f"{is_now}, where {args.target} was {one[-1]:.6g}{error}".replace("nan", "failed"))
     if problems:
-        what = f"{given.measurements} is not what {given.state} knows: {'; '.join(problems[:5])}"
+        what = f"{args.measurements} is not what {args.state} knows: {'; '.join(problems[:5])}"
         raise ValueError(f"{what}. Undo this, or begin again from the tables with --rebuild")
     if new:
         failed = y.iloc[new].isna().to_numpy()
@@ -243,31 +243,31 @@ def _tell_new(learner: Learner, given: Namespace, X: DataFrame, y: Series, y_sd:
     return y.iloc[[*order, *new]]
 
 
-def _rows(given: Namespace, learner: Learner, candidates: Table | None, measured: Index) -> DataFrame:
+def _rows(args: Namespace, learner: Learner, candidates: Table | None, measured: Index) -> DataFrame:
     """The cells of all open suggestions, by label."""
     if candidates is None:
-        written = lambda x: repr(float(x)).removesuffix(".0").replace(".", given.decimal)  # noqa: E731
+        written = lambda x: repr(float(x)).removesuffix(".0").replace(".", args.decimal)  # noqa: E731
         return learner.pending.map(lambda x: x if isinstance(x, str) else written(x))
     labels: list = []
     # Of equal rows, which are one to the learner, those whose id was not measured.
     left = DataFrame(learner.domain.pool, learner.domain.labels)
-    left = left[~left.index.isin(measured)] if given.id else left
+    left = left[~left.index.isin(measured)] if args.id else left
     for x in _numbers(learner.pending, learner.space):
         labels.append(next(one for one in left.index[(left == x).all(axis=1)] if one not in labels))
-    return candidates.cells.set_axis(candidates.cells[given.id] if given.id else candidates.cells.index).loc[labels]
+    return candidates.cells.set_axis(candidates.cells[args.id] if args.id else candidates.cells.index).loc[labels]
 
 
-def _show(given: Namespace, learner: Learner, rows: DataFrame) -> None:
+def _show(args: Namespace, learner: Learner, rows: DataFrame) -> None:
     """Print the last ones of the open suggestions."""
-    shown = rows[given.inputs if len(given.inputs) <= _SHOWN else []].copy()
+    shown = rows[args.inputs if len(args.inputs) <= _SHOWN else []].copy()
     if learner.models:
-        found = pma.predict(learner.fit, learner.pending.iloc[-len(rows) :])
-        pairs = zip(found.f_mean.to_numpy(), np.sqrt(found.y_variance.to_numpy()), strict=True)
-        if given.outcome == "yesno":
-            shown[f"probability of {given.target}"] = [f"{p:.2f}" for p, _ in pairs]
+        prediction = pma.predict(learner.fit, learner.pending.iloc[-len(rows) :])
+        pairs = zip(prediction.f_mean.to_numpy(), np.sqrt(prediction.y_variance.to_numpy()), strict=True)
+        if args.outcome == "yesno":
+            shown[f"probability of {args.target}"] = [f"{p:.2f}" for p, _ in pairs]
         else:
-            shown[f"predicted {given.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
-    print(shown.to_string(index=given.bounds is None, index_names=False))
+            shown[f"predicted {args.target} ± 1 sd"] = [plus_minus(*pair, digits=2) for pair in pairs]
+    print(shown.to_string(index=args.bounds is None, index_names=False))
 
 
 def report(state: str) -> None:
@@ -275,11 +275,11 @@ def report(state: str) -> None:
     with _warnings_as_notes({}):
         learner = _load(state)
         has_labels = learner.domain.is_pool and learner.space is None
-        given, pool = Namespace(**learner.notes[_KEY]), learner.pending if has_labels else DataFrame()
-        print(f"{Path(state).name}: --target {given.target} --learn {given.learn}{' --minimize' * given.minimize}")
+        args, pool = Namespace(**learner.notes[_KEY]), learner.pending if has_labels else DataFrame()
+        print(f"{Path(state).name}: --target {args.target} --learn {args.learn}{' --minimize' * args.minimize}")
         print(f"{len(learner.y)} results, {len(learner.failures)} failures")
         print("open:", listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or "nothing")
-        if learner.models and given.learn == "maximum":
+        if learner.models and args.learn == "maximum":
             print(learner.optimum())
         elif learner.models and learner.criterion is not None:
             print("the best candidate scores {:.3g} {} by {}".format(*learner.best_score(), learner.criterion_name))
@@ -320,7 +320,7 @@ def _warnings_as_notes(names: Mapping[int, str]) -> Iterator[None]:
     """Print warnings as notes, once each; y[k] in a warning is the k-th result, whose name in the table it gets."""
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        text = re.sub(r"\by\[(\d+)\]", lambda found: names.get(int(found[1]), found[0]), str(message))
+        text = re.sub(r"\by\[(\d+)\]", lambda match: names.get(int(match[1]), match[0]), str(message))
         _note(_PYTHON.split(text)[0].replace("tell NaN", "write 'failed'"))
 
     with warnings.catch_warnings():

@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
     def numbers(self, columns: Iterable[str], what: str) -> pd.DataFrame:
         """Some columns as numbers, NaN where a cell is empty; a ValueError for text that is not a number."""
-        found = {}
+        series = {}
         for name in columns:
             cells = self.column(name, what)
             filled = cells[~is_empty(cells)]
@@ -44,8 +44,8 @@ class Table(NamedTuple):
             for row, cell in filled[~plain.str.fullmatch(_NUMBER)].items():
                 problem = f"{self.name}, row {row}: {what} {name!r} holds {cell!r}, which is no number"
                 raise ValueError(f"{problem}{self._advice(cell, what)}")
-            found[name] = pd.Series(map(float, plain), filled.index, float)
-        return pd.DataFrame(found, index=self.cells.index)
+            series[name] = pd.Series(map(float, plain), filled.index, float)
+        return pd.DataFrame(series, index=self.cells.index)
 
     def labels(self, columns: Sequence[str]) -> dict[str, set[str]]:
         """The cells of columns of text in which none looks like a number; a ValueError if each is another one."""

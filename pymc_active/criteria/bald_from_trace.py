@@ -87,8 +87,8 @@ def bald_from_trace(
     if not isinstance(model, pm.Model):
         raise TypeError(f"model must be the pm.Model that the draws came from; got {type(model).__name__}")
     if observed is None and len(model.observed_RVs) > 1:
-        known = ", ".join(sorted(rv.name for rv in model.observed_RVs))
-        raise ValueError(f"the model observes {known}; name the one to measure: observed=...")
+        outcomes = ", ".join(sorted(rv.name for rv in model.observed_RVs))
+        raise ValueError(f"the model observes {outcomes}; name the one to measure: observed=...")
     process = Process(model, observed)
     process.check_replaceable()
     z = _read_draws(trace, group, process, draws, random_seed)
@@ -109,8 +109,8 @@ def bald_from_trace(
         def score_block(block: np.ndarray, called: str) -> np.ndarray:
             return score(read_inputs(block, called, len(process.inputs)))
 
-        found = score_lazily(score_block, rows, np.empty((0, 2)), chunks=(rows.chunks[0], (2,)))
-        return _as_array(found, {}, attrs)
+        scores = score_lazily(score_block, rows, np.empty((0, 2)), chunks=(rows.chunks[0], (2,)))
+        return _as_array(scores, {}, attrs)
     pool = process.read_pool(X_pool)
     X = read_inputs(pool, "X_pool", inputs=process.inputs)
     process.check_rows(X)
@@ -149,8 +149,8 @@ def _read_draws(
         rows = ((np.arange(each) + 0.5) / each * length).astype(int)
     else:
         rows = np.sort(np.random.default_rng(random_seed).choice(length, each, replace=False))
-    given = [name for name in process.free if name in table]
-    chosen = table[given].isel(draw=rows).transpose("chain", "draw", ...)
+    names = [name for name in process.free if name in table]
+    chosen = table[names].isel(draw=rows).transpose("chain", "draw", ...)
     coords: Mapping[Any, Any] = {dim: values for dim, values in process.model.coords.items() if values is not None}
     for dim in set(chosen.sizes) & set(coords):
         labels = list(coords[dim])
@@ -158,13 +158,13 @@ def _read_draws(
         if dim in chosen.coords and set(chosen[dim].to_numpy().tolist()) == set(labels):
             chosen = chosen.sel({dim: labels})
     # What the outcome does not depend on may be anything.
-    values = {name: chosen[name].to_numpy() for name in given}
-    found = {name: v.reshape(-1, *v.shape[2:]) for name, v in values.items()}
-    if len(given) < len(process.free):
-        found = process.draw_prior(n_chains * each, 0) | found
-    return process.unconstrain(found)
+    values = {name: chosen[name].to_numpy() for name in names}
+    flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in values.items()}
+    if len(names) < len(process.free):
+        flat = process.draw_prior(n_chains * each, 0) | flat
+    return process.unconstrain(flat)
 
 
-def _as_array(found: Any, coords: dict[str, Any], attrs: dict[str, Any]) -> xr.DataArray:
-    coords = coords | {"standard_error": ("point", found[:, 1])}
-    return xr.DataArray(found[:, 0], dims="point", coords=coords, name="bald_from_trace", attrs=attrs)
+def _as_array(scores: Any, coords: dict[str, Any], attrs: dict[str, Any]) -> xr.DataArray:
+    coords = coords | {"standard_error": ("point", scores[:, 1])}
+    return xr.DataArray(scores[:, 0], dims="point", coords=coords, name="bald_from_trace", attrs=attrs)

@@ -169,10 +169,10 @@ class MomentScorer(Scorer):
     @override
     def gradient(self, X):
         with one_blas_thread():
-            found = mixture_gradients(self.ensemble, X) if self.criterion.has_partials else None
-            if found is None:
+            gradients = mixture_gradients(self.ensemble, X) if self.criterion.has_partials else None
+            if gradients is None:
                 return None
-            p, inputs = found
+            p, inputs = gradients
             pairs = zip(self.criterion.partials(p), inputs, strict=False)
             return self.criterion.value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 

@@ -153,11 +153,11 @@ def make_criterion(
     """
     entry = CRITERIA.get(named.name)
     if entry is None or (entry.kind == "models" and not several_models):
-        known = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
-        near = _ABBREVIATIONS.get(named.name.lower()) or next(iter(get_close_matches(named.name, known, 1)), "")
+        choices = criterion_names() if several_models else criterion_names("moments", "predictions", "maximum")
+        near = _ABBREVIATIONS.get(named.name.lower()) or next(iter(get_close_matches(named.name, choices, 1)), "")
         compares = " (which compares several models)"
-        hint = compares if entry else f". Did you mean {near!r}{'' if near in known else compares}?" if near else ""
-        names = ", ".join(sorted([*known, "random"]))
+        hint = compares if entry else f". Did you mean {near!r}{'' if near in choices else compares}?" if near else ""
+        names = ", ".join(sorted([*choices, "random"]))
         raise ValueError(f"criterion must be callable or one of {names}; got {named.name!r}{hint}")
     if not set(named.arguments) <= set(entry.arguments):
         which = f"may have the arguments {', '.join(entry.arguments)}" if entry.arguments else "has no variants"

@@ -303,7 +303,7 @@ def over_targets(
 ) -> xr.DataArray:
     """Scores of a pool by a criterion, at the targets that a user gave or that stand for a box or the pool."""
     # An average would warn twice.
-    gpm = known[0] if (known := models_of(fit)) else as_ensemble(fit, model=model).gpm
+    gpm = models[0] if (models := models_of(fit)) else as_ensemble(fit, model=model).gpm
     X_pool = gpm.read_pool(X_pool)
     if X_target is not None:
         X_target = gpm.read_pool(X_target)

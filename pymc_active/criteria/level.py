@@ -146,8 +146,8 @@ class LevelScorer(Scorer):
         _, variance = gp.moments(Z, cross)
         shift = gp.covariance(Z, part.targets) - cross.T @ part.solved
         shift /= np.sqrt(np.maximum(variance + gp.noise_variance(Z), np.finfo(float).tiny))[:, None]
-        before, known = part.latent / unit**2, np.square(shift)
-        left = np.sqrt(np.maximum(before - known, 1e-10 * before))
+        before, removed = part.latent / unit**2, np.square(shift)
+        left = np.sqrt(np.maximum(before - removed, 1e-10 * before))
         # In sds of f at the targets.
         away = (part.mean - place) / unit
         outcome = entropy_of_label(ndtr((away + shift * _NODES[:, None, None]) / left))

@@ -80,8 +80,8 @@ def maximize(
             seen.append(Z)
             if np.array_equal(np.delete(before, real, axis=1), np.delete(Z, real, axis=1)):
                 break
-        found = np.concatenate(seen[::-1])
-        return best_first(found, finite(screened(scorer, found)))
+        points = np.concatenate(seen[::-1])
+        return best_first(points, finite(screened(scorer, points)))
 
     seeds = _seeds_of_box(scorer, low, high, rng) if space is None else _seeds_of_space(scorer, space, fixed, rng)
     values = finite(screened(scorer, seeds))
@@ -107,15 +107,15 @@ def _ascended(
     width = high - low
 
     def at(flat: np.ndarray) -> np.ndarray:
-        found = X.copy()
-        found[:, real] = low[real] + width[real] * flat.reshape(len(X), -1)
+        Z = X.copy()
+        Z[:, real] = low[real] + width[real] * flat.reshape(len(X), -1)
         # Sums may round to points beyond an end.
-        return np.clip(found, low, high)
+        return np.clip(Z, low, high)
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         Z = at(flat)
-        found = scorer.gradient(Z)
-        value, slope = _differences(scorer.score, Z, low, high, real) if found is None else found
+        gradients = scorer.gradient(Z)
+        value, slope = _differences(scorer.score, Z, low, high, real) if gradients is None else gradients
         return -float(value.sum()), -(slope[:, real] * width[real]).ravel()
 
     options, constraints = {"maxiter": max_iterations}, [] if space is None else _constraints(space, X, real)
@@ -133,8 +133,8 @@ def _ascended(
     )
     # What is all but at an end is there.
     part = np.where(result.x < _ROUNDING, 0.0, np.where(result.x > 1 - _ROUNDING, 1.0, result.x))
-    found = at(np.where(np.isfinite(part), part, start))
-    return found if space is None else _last_that_can_be(space, X, found)
+    ends = at(np.where(np.isfinite(part), part, start))
+    return ends if space is None else _last_that_can_be(space, X, ends)
 
 
 def _last_that_can_be(space: Space, X: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ def _last_that_can_be(space: Space, X: np.ndarray, ends: np.ndarray) -> np.ndarr
 
 def _constraints(space: Space, X: np.ndarray, real: np.ndarray) -> list[dict[str, Any]]:
     """Linear constraints of the real columns of all points (k, D), in parts of the space, for SciPy."""
-    (low, high), found = space.limits, []
+    (low, high), constraints = space.limits, []
     for is_equality in (False, True):
         rows = [(row, limit) for row, limit, kind in space.polytope_rows if kind == is_equality and row[real].any()]
         if not rows:
@@ -161,14 +161,14 @@ def _constraints(space: Space, X: np.ndarray, real: np.ndarray) -> list[dict[str
         rest = np.setdiff1d(np.arange(len(low)), real)
         bound = (limits - X[:, rest] @ A[:, rest].T - A[:, real] @ low[real]).ravel()
         slope = np.kron(np.eye(len(X)), -A[:, real] * (high - low)[real])
-        found.append(
+        constraints.append(
             {
                 "type": "eq" if is_equality else "ineq",
                 "fun": lambda flat, bound=bound, slope=slope: bound + slope @ flat,
                 "jac": lambda flat, slope=slope: slope,
             }
         )
-    return found
+    return constraints
 
 
 def _differences(
@@ -191,7 +191,7 @@ def _changes(
     space: Space, moves: Sequence[tuple[np.ndarray, np.ndarray]], Z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points that differ from one of Z (k, D) in the level of one input, and which (m,)."""
-    found, owners = [np.empty((0, Z.shape[1]))], [np.empty(0, int)]
+    changed, owners = [np.empty((0, Z.shape[1]))], [np.empty(0, int)]
     for owner, z in enumerate(Z):
         for columns, values in moves:
             away = np.square(values - z[columns]).sum(1)
@@ -199,9 +199,9 @@ def _changes(
             near = np.argsort(away, kind="stable")[: _LEVELS if len(columns) == 1 else None]
             new = np.tile(z, (len(near), 1))
             new[:, columns] = values[near]
-            found.append(new[away[near] > 0])
-            owners.append(np.full(len(found[-1]), owner))
-    points, of = np.concatenate(found), np.concatenate(owners)
+            changed.append(new[away[near] > 0])
+            owners.append(np.full(len(changed[-1]), owner))
+    points, of = np.concatenate(changed), np.concatenate(owners)
     keep = space.can_be(points) if len(points) else np.empty(0, bool)
     return points[keep], of[keep]
 
@@ -237,8 +237,8 @@ def _seeds_of_space(scorer: Scorer, space: Space, fixed: Mapping[int, float], rn
     """Random points, and points near measured ones and the criterion's own."""
     X = scorer.ensemble.X
     measured = X[rng.integers(len(X), size=_SEEDS // 10)] if len(X) else X
-    known = space.snap(np.concatenate([measured, scorer.seeds]), fixed)
-    return np.concatenate([space.draw(_SEEDS, rng, fixed), space.near(known[space.can_be(known)], _NEAR, rng, fixed)])
+    old = space.snap(np.concatenate([measured, scorer.seeds]), fixed)
+    return np.concatenate([space.draw(_SEEDS, rng, fixed), space.near(old[space.can_be(old)], _NEAR, rng, fixed)])
 
 
 def _seeds_of_box(scorer: Scorer, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:

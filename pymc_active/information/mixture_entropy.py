@@ -72,20 +72,20 @@ def halves(owner: np.ndarray, a: np.ndarray, b: np.ndarray, longest: Longest) ->
 
     Returns owners, lower and upper ends.
     """
-    found = []
+    intervals = []
     while len(owner):
         allowed, width = longest(owner, a, b), b - a
         # Rounding could split a panel of the right length, or one that has no numbers inside, for ever.
         middle = a + 0.5 * width
         fine = (width <= (1 + 1e-9) * allowed) | ((allowed > 0) & ((middle <= a) | (middle >= b)))
-        found.append((owner[fine], a[fine], b[fine]))
+        intervals.append((owner[fine], a[fine], b[fine]))
         split = ~fine & (allowed > 0)
         owner, a, width, allowed = owner[split], a[split], width[split], allowed[split]
         parts = np.clip(np.ceil(width / allowed), 2, _LARGEST_SPLIT).astype(int)
         index = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
         owner, a, width, parts = (np.repeat(values, parts) for values in (owner, a, width, parts))
         a, b = a + index * width / parts, a + (index + 1) * width / parts
-    return [np.concatenate(part) for part in zip(*found, strict=True)]
+    return [np.concatenate(part) for part in zip(*intervals, strict=True)]
 
 
 class _Components:

@@ -141,8 +141,8 @@ class Expression:
             lambda part: [part * base for base in choices],
             lambda part: choices if isinstance(part, Base) else (),
         ]
-        found = dict.fromkeys(new for step in steps for new in here._with_one_part_replaced(step))
-        return [new for new in found if new != here]
+        neighbours = dict.fromkeys(new for step in steps for new in here._with_one_part_replaced(step))
+        return [new for new in neighbours if new != here]
 
     def simpler(self) -> list[Expression]:
         """The distinct expressions with one base kernel less.
@@ -152,13 +152,13 @@ class Expression:
         >>> [str(near) for near in parse("SE * (LIN + PER)").simpler()]
         ['LIN + PER', 'SE * PER', 'SE * LIN']
         """
-        found: dict[Expression, None] = {}
+        parents: dict[Expression, None] = {}
         for i, child in enumerate(self.children):
             rest = (*self.children[:i], *self.children[i + 1 :])
             for less in [None] if isinstance(child, Base) else child.simpler():
                 parts = rest if less is None else (*rest[:i], less, *rest[i:])
-                found[self._kind(parts) if len(parts) > 1 else parts[0]] = None
-        return list(found)
+                parents[self._kind(parts) if len(parts) > 1 else parts[0]] = None
+        return list(parents)
 
     def exchanged(self) -> list[Expression]:
         """The distinct expressions with one sum made a product, or one product a sum.
@@ -350,8 +350,8 @@ def _sequence(what: str, expressions: Iterable[str | Expression]) -> list[str | 
 def _read_bases(bases: Iterable[str | Expression], n_inputs: int) -> list[Base]:
     count("n_inputs", n_inputs)
     choices: dict[Base, None] = {}
-    for given in _sequence("bases", bases):
-        base = parse(given)
+    for text in _sequence("bases", bases):
+        base = parse(text)
         if not isinstance(base, Base):
             raise ValueError(f"bases must be base kernels such as 'SE' or 'SE[1]'; got {str(base)!r}")
         _check_inputs([base], n_inputs)

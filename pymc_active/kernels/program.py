@@ -61,9 +61,9 @@ class Program(NamedTuple):
     @classmethod
     def of(cls, kernel: Any) -> Self | None:
         """The program of a :class:`Node`; None if the loop does not know one of its base kernels."""
-        found, steps = [leaf.loop for leaf in kernel.leaves], list[tuple[int, int, int]]()
-        leaves = [leaf for leaf in found if leaf is not None]
-        if len(leaves) < len(found):
+        loops, steps = [leaf.loop for leaf in kernel.leaves], list[tuple[int, int, int]]()
+        leaves = [leaf for leaf in loops if leaf is not None]
+        if len(leaves) < len(loops):
             return None
 
         def add(node: Any) -> int:

@@ -101,7 +101,7 @@ class LaplaceFit(Fit):
     def diagnostics(self) -> dict[str, Any]:
         """How the search went, curvature, symmetries and numerics of the highest mode, and what is doubtful."""
         best, search = self.best, self.search
-        found: dict[str, Any] = {
+        diagnostics: dict[str, Any] = {
             "converged": self.converged,
             "gradient_norm": float(np.abs(best.gradient).max(initial=0.0)),
             "n_starts": search.n_starts,
@@ -119,17 +119,17 @@ class LaplaceFit(Fit):
             "n_duplicate_rows": _count_duplicates(self.X),
             "noise_below_prior": best.posterior.noise_below_prior(best.z),
         }
-        return found | {"warnings": find_problems(self, found)}
+        return diagnostics | {"warnings": find_problems(self, diagnostics)}
 
     def _summary(self) -> Summary:
         d, gpm = self.diagnostics, self.gpm
-        found = f", {d['n_best']} of {d['n_starts']} starts reached the best" if d["n_starts"] else ""
+        reached = f", {d['n_best']} of {d['n_starts']} starts reached the best" if d["n_starts"] else ""
         shares = ", ".join(f"{mode.weight:.2g}" for mode in self.modes[:5]) + (", …" if len(self.modes) > 5 else "")
         facts = {
             "data": self._data_shown(),
             "log evidence": f"{self.log_evidence:.2f} nats",
             "log posterior": f"{self.log_posterior:.2f} nats",
-            "modes": f"{len(self.modes)}{found}",
+            "modes": f"{len(self.modes)}{reached}",
             "weights of the modes": shares if len(self.modes) > 1 else None,
             "embedding": gpm.embedding and f"{gpm.embedding}, {' × '.join(map(str, gpm.shapes[gpm.embedding]))}",
             "directions of symmetry": d["n_symmetry"] or None,
@@ -262,7 +262,7 @@ class LaplaceFit(Fit):
 
     def to_dataset(self) -> xr.Dataset:
         """The modes, best first, in the coordinates of their space, the number of points and how the search went."""
-        found = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
+        names = ("converged", "n_starts", "n_evaluations", "n_best", "used_population")
         return xr.Dataset(
             {
                 "z": (("mode", "coordinate"), np.stack([expansion.z for expansion in self.expansions])),
@@ -270,7 +270,7 @@ class LaplaceFit(Fit):
                 "log_evidence": ("mode", [mode.log_evidence for mode in self.modes]),
                 "weight": ("mode", [mode.weight for mode in self.modes]),
             },
-            attrs={"n_observations": len(self.y)} | {name: int(self.diagnostics[name]) for name in found},
+            attrs={"n_observations": len(self.y)} | {name: int(self.diagnostics[name]) for name in names},
         )
 
     @property
@@ -327,7 +327,7 @@ class LaplaceFit(Fit):
         """
         method, draws = "mgp" if method is None else method, 128 if draws is None else draws
         best, data = self.expansions[self._heaviest], self.data
-        known: dict[str, Any] = {"center": best.theta, "evidence": self.evidence}
+        keywords: dict[str, Any] = {"center": best.theta, "evidence": self.evidence}
         if not len(best.z):
             method = "map"
         if method in (*GAUSSIAN_METHODS, "modes"):
@@ -338,8 +338,8 @@ class LaplaceFit(Fit):
                 Part(self.gpm, e.space, e.z[None], np.array([weight]), local=(e,), rule=rule)
                 for e, weight in zip(some, weights, strict=True)
             )
-            return Ensemble(parts, self.X, self.y, method, self.gpm, y_sd=self.y_sd, **known)
-        return ensemble_of_draws(self.gpm, data, best.space, self._take(draws, random_seed), method, **known)
+            return Ensemble(parts, self.X, self.y, method, self.gpm, y_sd=self.y_sd, **keywords)
+        return ensemble_of_draws(self.gpm, data, best.space, self._take(draws, random_seed), method, **keywords)
 
     def weighted_draws(self, draws: int = 2000, random_seed: Seed = None) -> WeightedDraws:
         """Draws with importance weights around all modes and, with few data, from the prior.

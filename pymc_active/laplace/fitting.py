@@ -123,10 +123,10 @@ def fit_laplace(
             task = SearchTask(posterior, embedding, starts, n_restarts, population, rng)
             with progress("Searching modes", task.n_steps, progressbar) as advance:
                 if executor is None or not isinstance(posterior, ArrayPosterior):
-                    found = search_and_expand(task, advance)
+                    modes = search_and_expand(task, advance)
                 else:
-                    found = Call(executor, search_and_expand, task).result()
-            fit = LaplaceFit(gpm, gpm.data, found.expansions, found.search, found.converged)
+                    modes = Call(executor, search_and_expand, task).result()
+            fit = LaplaceFit(gpm, gpm.data, modes.expansions, modes.search, modes.converged)
     if fit.diagnostics["warnings"]:
         warn_user("the Laplace fit is doubtful: " + "; ".join(fit.diagnostics["warnings"]), DoubtfulFitWarning)
     return fit

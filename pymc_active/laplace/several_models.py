@@ -46,7 +46,7 @@ def fit_laplace_models[Label: Hashable](
         population = 0
     # One seed for each model, so that an executor changes nothing.
     seeds = np.random.default_rng(random_seed).integers(2**63, size=len(models))
-    found: dict[Label, FoundModes] = {}
+    modes: dict[Label, FoundModes] = {}
     with one_blas_thread(), progress("Fitting models", len(models), progressbar) as advance:
         tasks = {}
         for (label, gpm), seed in zip(models.items(), seeds, strict=True):
@@ -79,14 +79,14 @@ def fit_laplace_models[Label: Hashable](
                 elif isinstance(result, ValueError):
                     raise ValueError(f"{label}: {result}") from result
                 else:
-                    found[label] = result
+                    modes[label] = result
         finally:
             for call in elsewhere.values():
                 call.cancel()
         fits = {
-            label: LaplaceFit(gpm, gpm.data, found[label].expansions, found[label].search, found[label].converged)
+            label: LaplaceFit(gpm, gpm.data, modes[label].expansions, modes[label].search, modes[label].converged)
             for label, gpm in models.items()
-            if label in found
+            if label in modes
         }
     if failed:
         what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"

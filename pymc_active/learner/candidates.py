@@ -140,8 +140,8 @@ class Rows(ABC):
         if not self.fixed:
             return _known(self.best(score, taken))
         rows = self.left(taken)
-        found = _known(best_of(self.read(rows), 0, score, ()))
-        return found._replace(row=int(rows[found.row]))
+        best = _known(best_of(self.read(rows), 0, score, ()))
+        return best._replace(row=int(rows[best.row]))
 
     def find(self, X, known=()):
         offered, rows = set(rows_taken(known)), []
@@ -152,10 +152,10 @@ class Rows(ABC):
         return rows
 
 
-def _known(found: Choice | None) -> Choice:
-    if found is None:
+def _known(choice: Choice | None) -> Choice:
+    if choice is None:
         raise ValueError("the criterion is NaN for every candidate")
-    return found
+    return choice
 
 
 def best_of(X: np.ndarray, start: int, score: Score, taken: Sequence[int]) -> Choice | None:
@@ -229,7 +229,7 @@ class Pool(Rows):
 
 
 def best_free(
-    found: LocalMaxima, tried: Sequence[Choice], pending: Sequence[Choice], repeat: bool, width: np.ndarray
+    maxima: LocalMaxima, tried: Sequence[Choice], pending: Sequence[Choice], repeat: bool, width: np.ndarray
 ) -> Choice:
     """The best of local maxima that is neither pending nor, unless points are repeated, was tried."""
 
@@ -239,7 +239,7 @@ def best_free(
 
     asked, measured = (np.reshape([one.x for one in part], (-1, len(width))) for part in (pending, tried))
     taken, apart = (asked, _SAME) if repeat else (np.concatenate([measured, asked]), _APART)
-    free = [Choice(x, -1, float(value)) for x, value in zip(*found, strict=True) if is_away(x, taken, _SAME)]
+    free = [Choice(x, -1, float(value)) for x, value in zip(*maxima, strict=True) if is_away(x, taken, _SAME)]
     if free:
         # All that is left of a peak that is known are points beside each other, which would tell the same.
         return next((choice for choice in free if is_away(choice.x, asked, apart)), free[0])
@@ -277,12 +277,12 @@ class Region(ABC):
     def choose(self, scorer, tried, pending, rng):
         if scorer is None:
             return Choice(self._draw(rng), -1, np.nan)
-        found = maximize(scorer, *self.limits, rng, self.space, self.fixed)
-        return best_free(found, tried, pending, self.repeat, np.subtract(*reversed(self.limits)))
+        maxima = maximize(scorer, *self.limits, rng, self.space, self.fixed)
+        return best_free(maxima, tried, pending, self.repeat, np.subtract(*reversed(self.limits)))
 
     def maximum(self, scorer):
-        found = maximize(scorer, *self.limits, np.random.default_rng(0), self.space, self.fixed)
-        return Choice(found.X[0], -1, float(found.values[0]))
+        maxima = maximize(scorer, *self.limits, np.random.default_rng(0), self.space, self.fixed)
+        return Choice(maxima.X[0], -1, float(maxima.values[0]))
 
 
 class Box(Region):

@@ -85,9 +85,9 @@ class FirstDesign:
 
     def read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
         """What is known of n measurements at x besides y, as :meth:`GPModel.read_known` of the model to be made."""
-        if self.function is not None and (given := [key for key, size in sizes.items() if size is not None]):
+        if self.function is not None and (keys := [key for key, size in sizes.items() if size is not None]):
             raise ValueError(
-                f"the function that makes the model takes no {given[0]}: measure a few points first, and pass the model"
+                f"the function that makes the model takes no {keys[0]}: measure a few points first, and pass the model"
             )
         if self.are_several and y_sd is not None:
             raise ValueError("likelihood='auto' averages over 'warped', which takes no y_sd: choose 'normal'")
@@ -114,8 +114,8 @@ class FirstDesign:
         if self.function is None:
             where: dict[str, Any] = {"bounds": self.bounds} if space is None else {"space": space}
             key = "y_sd" if self.likelihood is None else self.likelihood.size_name
-            known: dict[str, Any] = {} if y_sd is None or key is None else {key: data.y_sd}
-            models = {name: ard_gp(table, y, likelihood=name, **where, **known) for name in self.likelihoods}
+            sizes: dict[str, Any] = {} if y_sd is None or key is None else {key: data.y_sd}
+            models = {name: ard_gp(table, y, likelihood=name, **where, **sizes) for name in self.likelihoods}
             made = models if self.are_several else models[self.likelihood_name]
         else:
             made = self.function(table, y.copy())
@@ -140,23 +140,23 @@ class FirstDesign:
         A point stands for the row nearest to it, so that the user's own points count. After the last row, points are
         random.
         """
-        candidates, known, rows = ledger.candidates, (ledger.tried, ledger.pending), self.rows.copy()
+        candidates, taken, rows = ledger.candidates, (ledger.tried, ledger.pending), self.rows.copy()
         for k, value in candidates.fixed.items():
             rows[:, k] = value
-        done = [int(np.argmax(_Nearness(one.x, self.width).score(rows))) for part in known for one in part]
+        done = [int(np.argmax(_Nearness(one.x, self.width).score(rows))) for part in taken for one in part]
         left = np.delete(rows, done, axis=0)
         if not len(left):
-            return candidates.choose(None, *known, rng)
+            return candidates.choose(None, *taken, rng)
         if isinstance(candidates, Box):
             return Choice(left[0], -1, np.nan)
         if isinstance(candidates, SpaceCandidates):
             return candidates.nearest(left[0], rng)
         for row in left:
-            nearest = candidates.choose(_Nearness(row, self.width), *known, rng)
+            nearest = candidates.choose(_Nearness(row, self.width), *taken, rng)
             # Where points may be repeated, one that is known stands for another row.
-            if not any(np.array_equal(nearest.x, one.x) for part in known for one in part):
+            if not any(np.array_equal(nearest.x, one.x) for part in taken for one in part):
                 return nearest._replace(score=np.nan)
-        return candidates.choose(None, *known, rng)
+        return candidates.choose(None, *taken, rng)
 
 
 class _Nearness(Scorer):

@@ -57,8 +57,8 @@ class LazyPool(Rows):
         from dask import delayed
 
         # As a value of the graph the scorer is sent to each process once.
-        found = [one for one in self._map(_best_of, delayed(score, traverse=False), taken) if one is not None]
-        best = max(found, key=lambda choice: choice.score, default=None)
+        choices = [one for one in self._map(_best_of, delayed(score, traverse=False), taken) if one is not None]
+        best = max(choices, key=lambda choice: choice.score, default=None)
         if best is not None:
             self._read[best.row] = best.x
         return best

@@ -416,11 +416,11 @@ class Learner(Summarized):
             return self._run.subject.choose(ledger, rng)
         scorer, success = self._current.scorer_given(ledger.pending), self._current.success()
         n = 1 if success is None or scorer is not None else _RANDOM
-        found = [ledger.candidates.choose(scorer, ledger.tried, ledger.pending, rng) for _ in range(n)]
+        choices = [ledger.candidates.choose(scorer, ledger.tried, ledger.pending, rng) for _ in range(n)]
         if success is None or n == 1:
-            return found[0]
-        probability = np.exp(success(np.stack([choice.x for choice in found])))
-        return found[rng.choice(n, p=probability / probability.sum())]
+            return choices[0]
+        probability = np.exp(success(np.stack([choice.x for choice in choices])))
+        return choices[rng.choice(n, p=probability / probability.sum())]
 
     @property
     def y_sd(self) -> np.ndarray:
@@ -450,8 +450,8 @@ class Learner(Summarized):
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
-        known = self._read_known(len(X), x, y_sd, y_trials=y_trials, exposure=exposure)
-        data, rows = read_results(X, y, known, failed, x)
+        per_row = self._read_known(len(X), x, y_sd, y_trials=y_trials, exposure=exposure)
+        data, rows = read_results(X, y, per_row, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
             raise ValueError(f"asked must have a row for each point told; got {len(positions)} row(s) for {len(X)}")
@@ -538,9 +538,9 @@ class Learner(Summarized):
             self._current.check_stoppable()
         sizes = {"y_trials": y_trials, "exposure": exposure}
         # Before anything is measured. All outcomes can be one.
-        known = self._read_known(1, None, None, **sizes)
+        per_row = self._read_known(1, None, None, **sizes)
         for one in self._readers:
-            one.check_outcomes(np.ones(1), known)
+            one.check_outcomes(np.ones(1), per_row)
         if save_to is not None:
             self.save(save_to)
         with progress(f"Learning the {self.learn}", n, progressbar) as advance:

@@ -87,8 +87,8 @@ class Ledger:
         """Raise a ValueError if a name, or number of a column, is no input."""
         inputs = self.inputs if self.space is None else self.space.names
         if unknown := [name for name in names if name not in inputs]:
-            known = ", ".join(map(str, inputs))
-            raise ValueError(f"{what} has {name_of_input(unknown[0])}, which is none of the inputs {known}")
+            expected = ", ".join(map(str, inputs))
+            raise ValueError(f"{what} has {name_of_input(unknown[0])}, which is none of the inputs {expected}")
 
     def values(self, choice: Choice, names: Iterable) -> dict[Any, Any]:
         """Values of some inputs of a choice."""
@@ -154,16 +154,16 @@ class Ledger:
         """Positions of points among ``choices``, by default the pending ones, each used once; None for other points."""
         choices = self.pending if choices is None else choices
         points, used = self.matrix(choices), set()
-        found: list[int | None] = []
+        places: list[int | None] = []
         for row, x in enumerate(X):
             same = [i for i in np.flatnonzero((points == x).all(1)).tolist() if i not in used]
             if labels is not None:
                 called = self.candidates.labels_of([choices[i].row for i in same])
                 # Prefer the same label, else take the first.
                 same = [i for i, label in zip(same, called, strict=True) if label == labels[row]] or same
-            found.append(same[0] if same else None)
+            places.append(same[0] if same else None)
             used.update(same[:1])
-        return found
+        return places
 
     def find_known(self, x: Any, what: str, or_failed: bool = False) -> list[int]:
         """As :meth:`find` among the pending points, then the failed ones; a ValueError for points that are neither."""
@@ -188,11 +188,11 @@ class Ledger:
         pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
         rows = [row for row, i in enumerate(positions) if i is None]
         # Other rows of a pool are points of their own.
-        rows = [row for row, found in zip(rows, self.candidates.find(X[rows]), strict=True) if found < 0]
+        rows = [row for row, place in zip(rows, self.candidates.find(X[rows]), strict=True) if place < 0]
         # Numbers may be mere counts.
         called = {row: labels[row] for row in rows if isinstance(labels[row], str)} if labels else {}
-        known = self.candidates.domain.labels if called else None
-        if known is not None and (named := [row for row, label in called.items() if (known == label).any()]):
+        listed = self.candidates.domain.labels if called else None
+        if listed is not None and (named := [row for row, label in called.items() if (listed == label).any()]):
             rows = [row for row in rows if row not in named]
             warn_user(
                 f"{len(named)} of {len(X)} point(s) told, first {called[named[0]]!r}, have the label of a candidate "
@@ -235,14 +235,14 @@ class Ledger:
     def tell(self, X: np.ndarray, positions: Sequence[int | None], failed: np.ndarray) -> Self:
         """Add points (k, D), the position of the pending point each answers (None: not asked for), which ``failed``."""
         rows = iter(self.candidates.find(X[[i is None for i in positions]], (*self.tried, *self.pending)))
-        found = [
+        choices = [
             Choice(point, next(rows), np.nan) if i is None else self.pending[i]._replace(x=point)
             for point, i in zip(X, positions, strict=True)
         ]
         return replace(
             self,
-            told=(*self.told, *(choice for choice, has_failed in zip(found, failed, strict=True) if not has_failed)),
-            failed=(*self.failed, *(choice for choice, has_failed in zip(found, failed, strict=True) if has_failed)),
+            told=(*self.told, *(choice for choice, has_failed in zip(choices, failed, strict=True) if not has_failed)),
+            failed=(*self.failed, *(choice for choice, has_failed in zip(choices, failed, strict=True) if has_failed)),
             pending=_without(self.pending, positions),
         )
 
@@ -297,7 +297,7 @@ def _without(choices: tuple[Choice, ...], positions: Sequence[int | None]) -> tu
     return tuple(choice for i, choice in enumerate(choices) if i not in positions)
 
 
-def read_results(X: np.ndarray, y: Any, known: np.ndarray | None, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
+def read_results(X: np.ndarray, y: Any, sizes: np.ndarray | None, failed: Any, x: Any) -> tuple[Data, np.ndarray]:
     """Measurements at X (n, D), given as x, whose y is NaN where one failed, and which rows (n,) are results.
 
     A row without a number is a failure if ``failed``, a bool or n of them, says so, by default if it is the only row.
@@ -324,4 +324,4 @@ def read_results(X: np.ndarray, y: Any, known: np.ndarray | None, failed: Any, x
             "these experiments failed, failed=False if not",
             RunWarning,
         )
-    return Data(X, values, known), is_result
+    return Data(X, values, sizes), is_result

@@ -121,8 +121,8 @@ class FollowedModels:
 
     def fits(self) -> dict[Any, Fit]:
         """The fits to the current data. A model that could not be fitted may get one with more data."""
-        known = {label: track.last for label, track in self.tracks.items()}
-        return {label: fit for label, fit in known.items() if fit is not None and len(fit.y) == len(self.y)}
+        last = {label: track.last for label, track in self.tracks.items()}
+        return {label: fit for label, fit in last.items() if fit is not None and len(fit.y) == len(self.y)}
 
     def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
         """The average of the last fits, updated by ``others``; warns if the most probable model's is doubtful."""
@@ -160,10 +160,10 @@ class FollowedModels:
             raise ValueError(f"there is no model {label!r}; the models are {list(self.tracks)}")
         if len(self.tracks) <= 2:
             raise ValueError("a learner of several models needs at least two, so none of these can leave")
-        stay = [known for known in self.tracks if known != label]
-        if self.prior is not None and not any(self.prior.get(known, 1.0) for known in stay):
+        stay = [other for other in self.tracks if other != label]
+        if self.prior is not None and not any(self.prior.get(other, 1.0) for other in stay):
             raise ValueError(f"all models but {label!r} have a prior weight of 0, so it cannot leave")
-        return replace(self, tracks={known: self.tracks[known] for known in stay})
+        return replace(self, tracks={other: self.tracks[other] for other in stay})
 
     def history(self) -> xr.DataArray:
         """Posterior probabilities after each fit, (n_observations, model); NaN where a model was not a member."""
@@ -188,14 +188,14 @@ def _followed(
         for label, track in tracks.items()
         if executor is not None and isinstance(track.gpm.posterior(), ArrayPosterior)
     }
-    found, failed = {}, {}
+    fits, failed = {}, {}
     try:
         for label, track in tracks.items():
             try:
                 if label in elsewhere:
-                    found[label] = elsewhere[label].result().of(track.gpm)
+                    fits[label] = elsewhere[label].result().of(track.gpm)
                 else:
-                    found[label] = track.follow(seed, anew, executor=executor, progressbar=progressbar)
+                    fits[label] = track.follow(seed, anew, executor=executor, progressbar=progressbar)
             except NoFiniteStartError as error:
                 failed[label] = error
             except ValueError as error:
@@ -206,7 +206,7 @@ def _followed(
     if failed:
         what = f"{', '.join(map(str, failed))}: {next(iter(failed.values()))}"
         warn_user(f"models that cannot be fitted are left out; {what}", RunWarning)
-    return found
+    return fits
 
 
 def _followed_elsewhere(track: Track, seed: int, anew: bool) -> Track:
@@ -295,18 +295,18 @@ def read_processes(models: Any, observed: str | None) -> Any:
     if isinstance(models, Mapping):
         if len({id(one) for one in models.values()}) < len(models):
             raise ValueError("a model occurs twice, and would count twice: drop one")
-        found: Any = {label: read(one) for label, one in models.items()}
+        processes: Any = {label: read(one) for label, one in models.items()}
     elif isinstance(models, list | tuple):
-        found = [read(one) for one in models]
-        if has_processes(found):
+        processes = [read(one) for one in models]
+        if has_processes(processes):
             raise TypeError(
                 "several pm.Models need labels: pass a dict, such as {'linear': model, 'saturating': other}"
             )
     else:
-        found = read(models)
-    if not has_processes(found) and observed is not None:
+        processes = read(models)
+    if not has_processes(processes) and observed is not None:
         raise ValueError("observed= names the outcome of a pm.Model; a GPModel has one")
-    return found
+    return processes
 
 
 def _check_model(gpm: Any) -> None:

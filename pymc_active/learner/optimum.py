@@ -157,13 +157,13 @@ def find_optimum(
             *maxima, float(maxima.short.std() / np.sqrt(len(maxima.short))), fit, x, shown, domain, minimize
         )
     with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
-        found = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
-        places = np.concatenate([o.gp.to_user(o.maxima.X) for o in found])
+        optima = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
+        places = np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
         places[:, list(domain.fixed)] = list(domain.fixed.values())
-        heights = np.concatenate([o.gp.to_expected(o.maxima.values) for o in found])
-        short = _shortfalls(found, x)
+        heights = np.concatenate([o.gp.to_expected(o.maxima.values) for o in optima])
+        short = _shortfalls(optima, x)
     # Paths of the same hyperparameters are no independent draws, but of one, fixed, they are.
-    first = np.cumsum([0, *(len(o.maxima.X) for o in found[:-1])]) if len(found) > 1 else np.arange(len(short))
+    first = np.cumsum([0, *(len(o.maxima.X) for o in optima[:-1])]) if len(optima) > 1 else np.arange(len(short))
     away = np.add.reduceat(short - short.mean(), first)
     error = float(np.sqrt(np.square(away).sum() * len(first) / (len(first) - 1)) / len(short))
     return _optimum(places, heights, short, error, fit, x, shown, domain, minimize)
@@ -205,8 +205,8 @@ def regret_is_small(
     for level, size in enumerate(_ROUNDS):
         what = f"Maximising sample paths, {n} of at most {sum(_ROUNDS)} done"
         with one_blas_thread(), progress(what, size, progressbar) as advance:
-            found = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng, advance)
-            short = _shortfalls(found, x)
+            optima = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng, advance)
+            short = _shortfalls(optima, x)
         n_large, n = n_large + int((short > epsilon).sum()), n + size
         error = _TEST_ERROR / 2 ** max(level, 1)
         if level and n_large < n and betaincinv(n_large + 1, n - n_large, 1 - error) < delta:
@@ -232,11 +232,11 @@ def _optima(
     return maxima_where_it_works(optima, domain, success, x, rng)
 
 
-def _shortfalls(found: list[OptimizedPaths], x: np.ndarray) -> np.ndarray:
+def _shortfalls(optima: list[OptimizedPaths], x: np.ndarray) -> np.ndarray:
     """By how much each path is lower at x (D,) than at its maximum, in units of y."""
     short = [
         o.gp.sign * (o.gp.to_expected(o.maxima.values) - o.gp.to_expected(o.paths.value(o.gp.x_map(x[None]))[:, 0]))
-        for o in found
+        for o in optima
     ]
     return np.maximum(np.concatenate(short), 0.0)
 

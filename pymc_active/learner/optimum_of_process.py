@@ -31,7 +31,7 @@ def find_maxima(
     """The maxima of each particle's expected outcome, where experiments are likely to work, compared with x (D,)."""
     sign = -1.0 if minimize else 1.0
     if domain.pool is not None:
-        found = _best(members, domain.pool if success is None else _working_rows(domain, success, x), sign)
+        best = _best(members, domain.pool if success is None else _working_rows(domain, success, x), sign)
     else:
         low, high = domain.low, domain.high
 
@@ -39,14 +39,14 @@ def find_maxima(
             X = np.concatenate([x[None], np.clip(X, low, high)])
             return X if success is None else X[(success(X) > np.log(0.5)) | (X == x).all(1)]
 
-        found = _best(members, possible(np.concatenate([targets_in(low, high, _SCREEN), members.ensemble.X])), sign)
+        best = _best(members, possible(np.concatenate([targets_in(low, high, _SCREEN), members.ensemble.X])), sign)
         for step in _STEPS:
-            near = np.repeat(np.unique(found[0], axis=0), _NEAR, axis=0)
+            near = np.repeat(np.unique(best[0], axis=0), _NEAR, axis=0)
             near = near + step * (high - low) * rng.normal(size=near.shape)
             new = _best(members, possible(near), sign)
-            is_better = new[1] > found[1]
-            found = np.where(is_better[:, None], new[0], found[0]), np.maximum(new[1], found[1])
-    places, heights = found
+            is_better = new[1] > best[1]
+            best = np.where(is_better[:, None], new[0], best[0]), np.maximum(new[1], best[1])
+    places, heights = best
     at_x = sign * members.means(x[None])[:, 0]
     return Maxima(places, sign * heights, np.maximum(heights - at_x, 0.0))
 

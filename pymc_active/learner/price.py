@@ -37,12 +37,12 @@ class Price:
         elif all(isinstance(name, str) for name in self.inputs):
             shown = pd.DataFrame(X, columns=list(self.inputs))
         try:
-            found = self.function(shown)
+            prices = self.function(shown)
         except Exception as error:
             columns = f" with the columns {', '.join(shown.columns)}" if isinstance(shown, pd.DataFrame) else ""
             error.add_note(f"The function cost= gets a {type(shown).__name__}{columns}, a row for each point.")
             raise
-        return np.broadcast_to(_positive(found, len(X)), len(X))
+        return np.broadcast_to(_positive(prices, len(X)), len(X))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The log of the share of a measurement that a unit of cost pays for, (m,)."""
@@ -80,10 +80,10 @@ class ListedPrice(Price):
         """Prices (m,) of points X (m, D) or of ``rows``, where not -1; a ValueError for points not in the pool."""
         listed = [-1] * len(X) if rows is None else rows
         try:
-            found = [
+            prices = [
                 self.prices[i] if i >= 0 else self._known[x.tobytes()] for i, x in zip(listed, X + 0.0, strict=True)
             ]
-            return np.array(found, float)
+            return np.array(prices, float)
         except KeyError:
             raise ValueError(
                 "the pool has the prices of its own points only: pass the candidate that was asked for as asked=, or "
@@ -123,9 +123,9 @@ def split_column(cost: Cost | None, pool: Any) -> tuple[Any, Any]:
 
 
 def _positive(values: Any, m: int) -> np.ndarray:
-    found = read_numbers(values, "cost")
-    if found.shape not in ((), (m,)):
-        raise ValueError(f"cost must be a positive number for each of {m} points; got numbers of shape {found.shape}")
-    for row in np.flatnonzero(~((found > 0) & np.isfinite(found)))[:1]:
-        raise ValueError(f"cost must be a positive number for each of {m} points; point {row} has {found.flat[row]:g}")
-    return found
+    prices = read_numbers(values, "cost")
+    if prices.shape not in ((), (m,)):
+        raise ValueError(f"cost must be a positive number for each of {m} points; got numbers of shape {prices.shape}")
+    for row in np.flatnonzero(~((prices > 0) & np.isfinite(prices)))[:1]:
+        raise ValueError(f"cost must be a positive number for each of {m} points; point {row} has {prices.flat[row]:g}")
+    return prices

@@ -252,8 +252,8 @@ def new_run(
     several = learn == "model" or subject.are_several
     if X_target is not None:
         # A level takes targets with its threshold.
-        if criterion not in (known := [name for name in criterion_names("predictions") if name != "level"]):
-            raise ValueError(f"X_target is for the criteria {' and '.join(known)}, by name; got {criterion!r}")
+        if criterion not in (choices := [name for name in criterion_names("predictions") if name != "level"]):
+            raise ValueError(f"X_target is for the criteria {' and '.join(choices)}, by name; got {criterion!r}")
         criterion = partial(CRITERIA[criterion].function, X_target=X_target)
     if targets is not None:
         if criterion != "bald" or not are_processes:

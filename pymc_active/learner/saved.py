@@ -278,8 +278,8 @@ def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
         given = dict(zip(labels, given, strict=True))
     if not isinstance(given, Mapping):
         if len(labels) > 1:
-            known = ", ".join(f"{label!r}: gpm" for label in labels)
-            raise TypeError(f"the file has {len(labels)} models: pass your own ones by label, of model={{{known}}}")
+            expected = ", ".join(f"{label!r}: gpm" for label in labels)
+            raise TypeError(f"the file has {len(labels)} models: pass your own ones by label, of model={{{expected}}}")
         return {labels[0]: given}
     if unknown := [label for label in given if label not in labels]:
         raise ValueError(f"the file has no model {unknown[0]!r}; it has {', '.join(map(repr, labels))}")
@@ -308,13 +308,13 @@ def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], data: Data) -> 
     return models
 
 
-def _check_densities(found: np.ndarray, stored: xr.Dataset, label: Any) -> None:
+def _check_densities(densities: np.ndarray, stored: xr.Dataset, label: Any) -> None:
     """Raise a ValueError if a model's log densities at the hyperparameters in the file, (k,), are not those there."""
-    if "log_density" in stored and not np.allclose(found, stored["log_density"], rtol=1e-4, atol=0.01):
+    if "log_density" in stored and not np.allclose(densities, stored["log_density"], rtol=1e-4, atol=0.01):
         what = "model" if label == ONLY else f"model {label!r}"
         raise ValueError(
-            f"the {what} differs from the file's in its kernel, mean, noise or priors: at saved hyperparameters "
-            f"its log density is {found[0]:.6g} in place of {float(stored['log_density'][0]):.6g}. Make it as before"
+            f"the {what} differs from the file's in its kernel, mean, noise or priors: at saved hyperparameters its "
+            f"log density is {densities[0]:.6g} in place of {float(stored['log_density'][0]):.6g}. Make it as before"
         )
 
 

@@ -71,9 +71,9 @@ class Success:
 
     def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and its derivatives in the inputs (m, D)."""
-        found = mixture_gradients(self._ensemble, X)
-        assert found is not None, "the kernel has derivatives"
-        p, slopes = found
+        gradients = mixture_gradients(self._ensemble, X)
+        assert gradients is not None, "the kernel has derivatives"
+        p, slopes = gradients
         z, v = _standardised(p), p.variances
         logs = log_ndtr(z)
         hazard = np.exp(-0.5 * (z * z + LOG_2PI) - logs)
@@ -95,7 +95,7 @@ def _standardised(p: Mixture) -> np.ndarray:
 
 def _are_among(X: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Which rows of X (m, D) are points (k, D), (m,)."""
-    found = np.zeros(len(X), bool)
+    is_among = np.zeros(len(X), bool)
     for point in points:
-        found |= (X == point).all(1)
-    return found
+        is_among |= (X == point).all(1)
+    return is_among

@@ -118,7 +118,7 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Ver
     renew = cast("ParticleFit", fit).renew if is_of_processes(fit) else None
     n_particles = _LONGER * fit.gpm.n_particles(len(fit.y))
     reference = make_reference(fit, None, X, n_particles, seed, progressbar, renew)
-    found = Differences.of(compare(fit, reference, X, np.arange(len(X))))
-    is_replaced = found.nll_loss > WORSE and not found.reference_misses_mass
+    differences = Differences.of(compare(fit, reference, X, np.arange(len(X))))
+    is_replaced = differences.nll_loss > WORSE and not differences.reference_misses_mass
     # A model without free parameters is its own reference.
-    return Verdict(*found, is_replaced and reference.source is not fit), reference.source
+    return Verdict(*differences, is_replaced and reference.source is not fit), reference.source

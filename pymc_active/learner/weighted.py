@@ -40,10 +40,10 @@ class WeightedScorer(Scorer):
 
     @override
     def gradient(self, X):
-        found = self.scorer.gradient(X)
-        if found is None:
+        gradients = self.scorer.gradient(X)
+        if gradients is None:
             return None
-        score, slope = found
+        score, slope = gradients
         log, log_slope = self.success.gradient(X)
         value, in_score, in_log = self.rule(score, log)
         return value, in_score[:, None] * slope + in_log[:, None] * log_slope

@@ -63,11 +63,11 @@ def maxima_in_space(
     for step in _STEPS:
         # At once, since a constraint may be a function of a table.
         near = np.split(space.near(np.repeat(np.concatenate(places), _NEAR, axis=0), step, rng, fixed), _NEAR * ends)
-        found = [
+        maxima = [
             _highest(o.gp, o.paths, np.arange(len(at)), np.concatenate([at, x[None], beside]))
             for o, at, beside in zip(optima, places, near, strict=True)
         ]
-        higher, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        higher, values = (np.concatenate(parts) for parts in zip(*maxima, strict=True))
         works = np.ones(len(values), bool) if success is None else success.is_likely(higher)
         places = np.split(np.where(works[:, None], higher, np.concatenate(places)), ends)
         heights = np.split(np.where(works, values, np.concatenate(heights)), ends)

@@ -79,13 +79,13 @@ class Mapped(Likelihood):
         if type(self) is Mapped:
             return mean, variance
         # One value after another, since all together would need forty times the memory of a mixture.
-        sd, found, square = np.sqrt(variance), np.zeros_like(mean), np.zeros_like(mean)
+        sd, rate, square = np.sqrt(variance), np.zeros_like(mean), np.zeros_like(mean)
         for k, node in enumerate(_NODES, 1):
             y = self.rate(mean + sd * node, phi)
-            away = y - found
-            found = found + away / k
-            square = square + away * (y - found)
-        return found, square / len(_NODES)
+            away = y - rate
+            rate = rate + away / k
+            square = square + away * (y - rate)
+        return rate, square / len(_NODES)
 
     @override
     def moments(self, mean, variance, size, phi):

@@ -57,9 +57,9 @@ class Blueprint(GPModel):
         self.space = None if space is None else self._read_space(space, bounds)
         points = read_inputs(X, inputs=None if self.space is None else self.space.inputs)
         sizes = {"y_trials": y_trials, "exposure": exposure}
-        self.likelihood, known = read_likelihood(likelihood, sizes, y_sd, len(points), X)
+        self.likelihood, per_row = read_likelihood(likelihood, sizes, y_sd, len(points), X)
         # Copies, because the user's arrays may change before the PyMC model is made.
-        self._data = Data(points, read_outputs(y, len(points), X), known).copy()
+        self._data = Data(points, read_outputs(y, len(points), X), per_row).copy()
         self.check_outcomes(*self._data[1:])
         self.inputs = input_labels(X, points.shape[1], bounds) if self.space is None else self.space.inputs
         self.label = _label_of(y, self.inputs, *self._data[:2])
@@ -116,10 +116,10 @@ class Blueprint(GPModel):
     def _read_space(self, space: Any, bounds: Any) -> Space:
         if bounds is not None:
             raise ValueError("a space has bounds of its own: pass either bounds or space")
-        found = read_space(space)
-        if found.has_labels and not self.takes_labels:
+        read = read_space(space)
+        if read.has_labels and not self.takes_labels:
             raise ValueError(f"{self.builder} takes a space of numbers only: ard_gp has kernels for labels")
-        return found
+        return read
 
     def _default_scale(self) -> Affine | None:
         """The scale of the latent function, or of y, where it is not given."""
@@ -142,10 +142,10 @@ class Blueprint(GPModel):
     @property
     def outcomes(self) -> dict[str, Any]:
         """The builder's arguments that say what the outcomes are, with what is known of each row."""
-        known, name = self.data.y_sd, "normal" if self.likelihood is None else self.likelihood.name
-        known = known if known is None or self.likelihood is None else self.data.sizes
+        sizes, name = self.data.y_sd, "normal" if self.likelihood is None else self.likelihood.name
+        sizes = sizes if sizes is None or self.likelihood is None else self.data.sizes
         key = "y_sd" if self.likelihood is None else self.likelihood.size_name
-        return {"likelihood": name} | ({} if known is None or key is None else {key: known})
+        return {"likelihood": name} | ({} if sizes is None or key is None else {key: sizes})
 
     def read_known(self, n, X=None, y_sd=None, **sizes):
         return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd, n, X)[1]

@@ -304,13 +304,13 @@ class EmbeddingGP(OneKernelGP):
             raise ValueError(
                 "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
             )
-        given = self._prior_scale
-        if given is not None or "R" in self.parameters.priors:
+        prior_scale = self._prior_scale
+        if prior_scale is not None or "R" in self.parameters.priors:
             # Who says the scale of R does not want it learned.
             self.parameters.priors.setdefault("log_lengthscale", 0.0)
-        sd = read_numbers(1.25 * np.sqrt(3 / D) if given is None else given, "prior_scale")
+        sd = read_numbers(1.25 * np.sqrt(3 / D) if prior_scale is None else prior_scale, "prior_scale")
         if sd.shape not in ((), (D,), (d, D)) or not (np.isfinite(sd).all() and (sd > 0).all()):
-            raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {given!r}")
+            raise ValueError(f"prior_scale must be positive, a number or an array of shape ({D},); got {prior_scale!r}")
         self._n_components = d
         # ArviZ's sensitivity to the prior has a dimension "component" of its own.
         self.parameters.coords["direction"] = range(d)
@@ -351,10 +351,10 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray, y_sd: np.ndarr
     if builder not in _BUILDERS:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
     columns, keywords = read_recipe(recipe)
-    found = find_likelihood(keywords["likelihood"])
-    key = "y_sd" if found is None else found.size_name
-    known = y_sd if found is None else Data(X, y, y_sd).sizes
-    size = {} if y_sd is None or key is None else {key: known}
+    likelihood = find_likelihood(keywords["likelihood"])
+    key = "y_sd" if likelihood is None else likelihood.size_name
+    per_row = y_sd if likelihood is None else Data(X, y, y_sd).sizes
+    size = {} if y_sd is None or key is None else {key: per_row}
     gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **size, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:

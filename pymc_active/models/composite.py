@@ -186,8 +186,8 @@ class CompositeGP(Blueprint):
             return {"expression": str(self.expression)}
         # As many as this kernel has: it may be a neighbour of the one that they were given for.
         periods = known_periods(self.period, self.inputs)
-        used = [list(islice(cycle(known), self.n_periodic(k) or len(known))) for k, known in enumerate(periods)]
-        shown = [None if not known else known[0] if len(set(known)) == 1 else known for known in used]
+        used = [list(islice(cycle(numbers), self.n_periodic(k) or len(numbers))) for k, numbers in enumerate(periods)]
+        shown = [None if not numbers else numbers[0] if len(set(numbers)) == 1 else numbers for numbers in used]
         return {"expression": str(self.expression), "period": shown}
 
     def _with_expression(self, expression):
@@ -213,7 +213,7 @@ class CompositeGP(Blueprint):
                 raise ValueError(f"a step is along one of the {self.n_inputs} inputs: write STEP[0], or another number")
         periods = known_periods(self.period, self.inputs)
         # For the PER of each input in order; one season is that of all.
-        seasons = [cycle(known) for known in periods]
+        seasons = [cycle(own) for own in periods]
         for base, name in zip(self._bases, self._names, strict=True):
             columns = self._columns(base)
             for kind in _PARAMETERS[base.name]:
@@ -222,11 +222,11 @@ class CompositeGP(Blueprint):
                 prior = _STEP_LOCATION_PRIOR if (base.name, kind) == ("STEP", "location") else prior
                 if kind == "log_outputscale" and base.name in _LINES and self.priors != "toolbox":
                     prior = _SLOPE_PRIOR
-                known = [next(seasons[column]) for column in columns if kind == "log_period" and periods[column]]
-                if known:
+                own = [next(seasons[column]) for column in columns if kind == "log_period" and periods[column]]
+                if own:
                     if len(columns) > 1:
                         raise ValueError(f"{base} has one period for all inputs, but period is of one: write {base}[0]")
-                    prior = (np.log(known[0] / self.x_map.scale[columns[0]]), KNOWN_PERIOD_SD)
+                    prior = (np.log(own[0] / self.x_map.scale[columns[0]]), KNOWN_PERIOD_SD)
                 is_vector = kind == "location" and base.name == "LIN" and base.input is None
                 self.parameters.add(f"{kind}_{name}", *prior, *["input"] * is_vector)
                 at = slice(None) if is_vector else columns[0]
@@ -328,22 +328,22 @@ class CompositeGP(Blueprint):
 
 def known_periods(period: Any, inputs: list) -> list[list[float]]:
     """The known periods of each input."""
-    found: list[Any]
+    periods: list[Any]
     if isinstance(period, Mapping):
         if not set(period) <= set(inputs):
             raise ValueError(f"period names inputs among {', '.join(map(str, inputs))}; got {period!r}")
-        found = [period.get(label) for label in inputs]
+        periods = [period.get(label) for label in inputs]
     else:
         # An array of one number is no list.
         period = period.tolist() if isinstance(period, np.ndarray) else period
-        found = list(period) if isinstance(period, list | tuple) else [period]
-        found = [None] * len(inputs) if period is None else found
+        periods = list(period) if isinstance(period, list | tuple) else [period]
+        periods = [None] * len(inputs) if period is None else periods
         # Of a single input all of them.
-        found = [found] if len(inputs) == 1 and len(found) > 1 and not any(map(np.ndim, found)) else found
+        periods = [periods] if len(inputs) == 1 and len(periods) > 1 and not any(map(np.ndim, periods)) else periods
     several = [
-        [] if one is None else list(one) if isinstance(one, list | tuple | np.ndarray) else [one] for one in found
+        [] if one is None else list(one) if isinstance(one, list | tuple | np.ndarray) else [one] for one in periods
     ]
-    if len(found) != len(inputs) or any(number is None or np.ndim(number) for one in several for number in one):
+    if len(periods) != len(inputs) or any(number is None or np.ndim(number) for one in several for number in one):
         raise ValueError(
             f"period must have one number (or None, or a tuple of its seasons) for each of {len(inputs)} inputs, or be "
             f"a dict by label; got {period!r}"
@@ -358,8 +358,8 @@ def _first_factors(tree: Expression, names: Iterator[str]) -> list[str]:
     """For each term of a tree the base kernel whose output scale carries y's, by the names of its base kernels."""
     if isinstance(tree, Base):
         return [next(names)]
-    found = [_first_factors(child, names) for child in tree.children]
-    return [name for part in found for name in part] if isinstance(tree, Sum) else found[0]
+    factors = [_first_factors(child, names) for child in tree.children]
+    return [name for part in factors for name in part] if isinstance(tree, Sum) else factors[0]
 
 
 _NUMBER = re.compile(r"_\d+$")
@@ -371,8 +371,8 @@ def _spelled_out(priors: Any, bases: list[Base], base_names: list[str]) -> Any:
     if not isinstance(priors, Mapping):
         return priors
     names = [f"{kind}_{name}" for base, name in zip(bases, base_names, strict=True) for kind in _PARAMETERS[base.name]]
-    known = {key for base, kinds in _PARAMETERS.items() for kind in kinds for key in (kind, f"{kind}_{base}")}
-    general = {key for key in priors if key in known and key not in names}
+    possible = {key for base, kinds in _PARAMETERS.items() for kind in kinds for key in (kind, f"{kind}_{base}")}
+    general = {key for key in priors if key in possible and key not in names}
     chosen = {key: _copy(prior) for key, prior in priors.items() if key not in general}
     for name in names:
         of_base = _NUMBER.sub("", name)
@@ -388,7 +388,7 @@ def _copy(prior: Any) -> Any:
         return prior
     # Copies with one generator are the same random variable to PyTensor.
     inputs = [
-        pytensor.shared(np.random.default_rng()) if isinstance(given.type, RandomType) else given
-        for given in prior.owner.inputs
+        pytensor.shared(np.random.default_rng()) if isinstance(parameter.type, RandomType) else parameter
+        for parameter in prior.owner.inputs
     ]
     return prior.owner.clone_with_new_inputs(inputs).outputs[prior.owner.outputs.index(prior)]

@@ -65,11 +65,11 @@ class FreeVariables:
         transforms = self.model.rvs_to_transforms
         inputs = {rv: rv.type(name=rv.name) for rv in self.free_variables}
         outputs = [
-            given if transforms[rv] is None else transforms[rv].forward(given, *rv.owner.inputs)
-            for rv, given in inputs.items()
+            value if transforms[rv] is None else transforms[rv].forward(value, *rv.owner.inputs)
+            for rv, value in inputs.items()
         ]
-        known = clone_replace(outputs, inputs)
-        return function(list(inputs.values()), known)
+        unconstrained = clone_replace(outputs, inputs)
+        return function(list(inputs.values()), unconstrained)
 
     def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
         """Draws (draws, ...) of the free variables by name, as ``pm.draw`` makes them, which compiles at each call."""

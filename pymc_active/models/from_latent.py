@@ -52,8 +52,8 @@ def recognised(graphs: LatentGraphs, sizes: np.ndarray | None, n: int) -> Likeli
     phi = list(values.T[:, :, None])
     for likelihood in (kind() for kind in kinds):
         y = likelihood.draw(f, size, phi, rng)
-        known = likelihood.log_density(f, y, size, phi)
-        if np.allclose(log_densities(theta, f, y, size)[0], known, rtol=_SAME, atol=_SAME):
+        expected = likelihood.log_density(f, y, size, phi)
+        if np.allclose(log_densities(theta, f, y, size)[0], expected, rtol=_SAME, atol=_SAME):
             return likelihood
     raise ValueError("the log density is another function of the latent one")
 
@@ -117,12 +117,12 @@ def outcome_of(model: pm.Model, gp: pm.gp.Latent, name: str | None, latent: Any)
     # What no data depend on are predictions, such as of gp.conditional.
     told = [*model.observed_RVs, *model.potentials]
     told += set(model.free_RVs) & set(ancestors(told)) - {latent}
-    found = [v for v in told if {f, latent} & set(ancestors([v]))]
-    if len(found) != 1 or found[0].name not in ([name] if name in observed else observed):
-        names = ", ".join(sorted(str(v.name) for v in found)) or "nothing"
+    outcomes = [v for v in told if {f, latent} & set(ancestors([v]))]
+    if len(outcomes) != 1 or outcomes[0].name not in ([name] if name in observed else observed):
+        names = ", ".join(sorted(str(v.name) for v in outcomes)) or "nothing"
         wanted = repr(name) if name in observed else "one observed variable"
         raise ValueError(f"{wanted}, and nothing else, must depend on {f.name!r}; here does {names}. {OTHERS}")
-    [outcome] = found
+    [outcome] = outcomes
     if isinstance(outcome.owner.op, NormalRV):
         raise ValueError(
             f"{outcome.name!r} is normal: pm.gp.Marginal and pma.from_marginal(gp) are exact for it, and faster"
@@ -137,8 +137,8 @@ def size_of(gp: pm.gp.Latent, outcome: Any, X_data: Any, y_data: Any, n: int) ->
     # The shape of an outcome is that of its data.
     roots = [v for v in {*ancestors([outcome], blockers=[gp.f])} if isinstance(v, TensorSharedVariable)]
     others = [v for v in roots if v is not X_data and v is not y_data]
-    found = [v for v in others if v.type.ndim == 1 and len(data_value(v)) == n]
-    return found[0] if len(found) == 1 else None
+    sizes = [v for v in others if v.type.ndim == 1 and len(data_value(v)) == n]
+    return sizes[0] if len(sizes) == 1 else None
 
 
 def from_latent(gp: pm.gp.Latent, name: str | None = None, *, model: pm.Model | None = None) -> GPModel:

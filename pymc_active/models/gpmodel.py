@@ -101,17 +101,17 @@ class GPModel(Model):
         """
         points = read_inputs(X, inputs=self.inputs)
         values = read_outputs(y, len(points), X)
-        known = read_error_bars(y_sd, len(points), X)
+        per_row = read_error_bars(y_sd, len(points), X)
         # Data as a model holds them have sizes in place of error bars.
         if y_trials is not None or exposure is not None:
-            known = self.read_known(len(points), X, y_sd, y_trials=y_trials, exposure=exposure)
-        self._set_data(points, values, known)
+            per_row = self.read_known(len(points), X, y_sd, y_trials=y_trials, exposure=exposure)
+        self._set_data(points, values, per_row)
 
     def embeddings(self, thetas: np.ndarray) -> np.ndarray:
         """R / lengthscale (S, d, D) for each row of thetas (S, P), for a model with an embedding."""
-        found = self.embedding_slice
-        assert found is not None
-        R = thetas[:, found[0]].reshape(-1, *found[1])
+        embedding = self.embedding_slice
+        assert embedding is not None
+        R = thetas[:, embedding[0]].reshape(-1, *embedding[1])
         return R / self._embedding_lengthscale(thetas)[:, None, None]
 
     def n_particles(self, n: int) -> int:

@@ -22,18 +22,18 @@ def read_likelihood(
     name: str, sizes: Mapping[str, Any], y_sd: Any, n: int, X: Any = None
 ) -> tuple[Likelihood | None, np.ndarray | None]:
     """The likelihood of a name, None for the normal one, and what each of n rows has besides: known sds or sizes."""
-    found = find_likelihood(name)
-    given = [key for key, size in sizes.items() if size is not None]
-    wanted = None if found is None else found.size_name
-    for key in given:
+    likelihood = find_likelihood(name)
+    keys = [key for key, size in sizes.items() if size is not None]
+    wanted = None if likelihood is None else likelihood.size_name
+    for key in keys:
         if key != wanted:
             needs = f"which takes {wanted}" if wanted else "which takes neither y_trials nor exposure"
             raise ValueError(f"{key} does not belong to likelihood={name!r}, {needs}")
-    if found is None:
+    if likelihood is None:
         return None, read_error_bars(y_sd, n, X)
     if y_sd is not None:
         raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
-    return found, _read_size(given[0], sizes[given[0]], n, X) if given else None
+    return likelihood, _read_size(keys[0], sizes[keys[0]], n, X) if keys else None
 
 
 def _read_size(name: str, size: Any, n: int, X: Any) -> np.ndarray:
@@ -63,11 +63,11 @@ def latent_model(blueprint: Any, name: str) -> tuple[pm.Model, pm.gp.Latent]:
     X, y, size = blueprint.data
     with pm.Model(model=None, coords={"obs": list(range(len(y))), **blueprint.parameters.coords}) as model:
         X_data, y_data = pm.Data("X", X, dims=("obs", "input")), pm.Data("y_data", y, dims="obs")
-        given: Any = 1.0 if size is None else pm.Data(blueprint.likelihood.size_name, blueprint.data.sizes, dims="obs")
+        sizes: Any = 1.0 if size is None else pm.Data(blueprint.likelihood.size_name, blueprint.data.sizes, dims="obs")
         variables = blueprint.parameters.register(model)
         gp = pm.gp.Latent(mean_func=blueprint.mean_function(variables), cov_func=blueprint.covariance(variables))
         f = gp.prior("f", X=X_data, n_outputs=1, dims="obs", jitter=_JITTER)
-        of_size = pt.cast(given, "int64") if blueprint.likelihood.size_name == "y_trials" else given
+        of_size = pt.cast(sizes, "int64") if blueprint.likelihood.size_name == "y_trials" else sizes
         observed = y_data if blueprint.likelihood.is_real else pt.cast(y_data, "int64")
         blueprint.likelihood.pymc(name, f, of_size, variables, observed=observed, dims="obs")
     return model, gp

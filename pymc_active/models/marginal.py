@@ -83,8 +83,8 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
         [name] = observed
     if name is None and observed:
         raise ValueError(f"name the likelihood of gp: the model has the observed variables {sorted(observed)}")
-    given = observed.get(name, observed.get(f"{name}_observed"))
-    if given is not None and isinstance(given.owner.op, PartialObservedRV):
+    rv = observed.get(name, observed.get(f"{name}_observed"))
+    if rv is not None and isinstance(rv.owner.op, PartialObservedRV):
         raise ValueError(f"the y of {name!r} has missing values, which PyMC imputes: leave these rows out of X and y")
     if name is None or name not in observed:
         raise ValueError(f"the model has no observed variable {name!r}; it has {sorted(observed) or 'none'}")
@@ -120,9 +120,9 @@ def check_parameters(gp: Any, model: pm.Model, integrated: Iterable[str] = ()) -
 
     at = pt.as_tensor_variable(gp.X)
     # Not through the model's own variables: many distributions are made of others.
-    known = set(model.basic_RVs)
-    used = ancestors([gp.cov_func(at), pt.as_tensor_variable(gp.mean_func(at))], blockers=known)
-    foreign = [one for one in used if one not in known and one.owner and isinstance(one.owner.op, RNGConsumerOp)]
+    own = set(model.basic_RVs)
+    used = ancestors([gp.cov_func(at), pt.as_tensor_variable(gp.mean_func(at))], blockers=own)
+    foreign = [one for one in used if one not in own and one.owner and isinstance(one.owner.op, RNGConsumerOp)]
     if foreign:
         names = ", ".join(sorted({str(one.name) for one in foreign if one.name})) or "random variables"
         raise ValueError(f"gp is not in this model, which lacks its {names}: pass the model in which gp was made")
@@ -160,18 +160,18 @@ def _check_noise(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a noise that exists at the training points only."""
     shape, cause = made.shape_at_new_rows(lambda rows: made.gp.sigma(rows, diag=True))
     if shape != (len(X) + 1,):
-        found = shape or np.shape(made.gp.sigma) or "which no other rows fit"
+        shown = shape or np.shape(made.gp.sigma) or "which no other rows fit"
         raise ValueError(
             "sigma cannot be evaluated at new points: a vector or matrix of noise values belongs to the training rows "
-            f"only ({found}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
+            f"only ({shown}). Pass a scalar sigma or a covariance function of X: for known error bars, make them a "
             "column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
         ) from cause
 
 
 def _check_likelihood(made: PyMCModel, likelihood: Any) -> None:
     """Refuse the likelihood of another GP, or of an earlier call, X and noise of which ``gp`` no longer has."""
-    gp, given = made.gp, likelihood.owner.op.dist_params(likelihood.owner)
-    for own, of_gp in zip(given, (gp.mean_func(gp.X), gp.cov_func(gp.X) + gp.sigma(gp.X)), strict=True):
+    gp, parameters = made.gp, likelihood.owner.op.dist_params(likelihood.owner)
+    for own, of_gp in zip(parameters, (gp.mean_func(gp.X), gp.cov_func(gp.X) + gp.sigma(gp.X)), strict=True):
         values = made.value_of(own), made.value_of(of_gp)
         # PyMC adds a jitter.
         if not np.allclose(*values, 0, _ROUNDED * np.abs(values[0]).max()):

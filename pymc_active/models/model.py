@@ -73,9 +73,9 @@ class Model(Summarized, ABC):
 
     def read_known(self, n: int, X: Any = None, y_sd: Any = None, **sizes: Any) -> np.ndarray | None:
         """What is known of n measurements at X, known sds or, by name, sizes (n,); a ValueError for one without."""
-        given = [name for name, size in sizes.items() if size is not None]
-        if given:
-            raise ValueError(f"{given[0]} is for a model with a likelihood that has it; this is {self.description}")
+        names = [name for name, size in sizes.items() if size is not None]
+        if names:
+            raise ValueError(f"{names[0]} is for a model with a likelihood that has it; this is {self.description}")
         return read_error_bars(y_sd, n, X)
 
     def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:
@@ -166,13 +166,13 @@ class Model(Summarized, ABC):
         shapes = self.shapes
         if set(point) != set(shapes):
             free = self.free
-            known, given = {*shapes, *self.model.named_vars}, set(point)
-            if not given <= known or not (given >= set(shapes) or given >= set(free)):
+            names, entries = {*shapes, *self.model.named_vars}, set(point)
+            if not entries <= names or not (entries >= set(shapes) or entries >= set(free)):
                 raise ValueError(
                     f"a point needs the value variables {sorted(shapes)}, or the free variables {sorted(free)}; got "
                     f"{sorted(point)}"
                 )
-            if not given >= set(shapes):
+            if not entries >= set(shapes):
                 return self.unconstrain({name: np.asarray(point[name], float)[None] for name in free})[0]
         parts = [np.empty(0)]
         for name, shape in shapes.items():

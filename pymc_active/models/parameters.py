@@ -95,8 +95,8 @@ class Parameters:
         """Raise a ValueError for priors of parameters that the model does not have."""
         unknown = sorted(set(self.priors) - set(self._parameters))
         if unknown:
-            known = ", ".join(sorted(self._parameters))
-            raise ValueError(f"priors for unknown parameters: {', '.join(unknown)}; this model has {known}")
+            expected = ", ".join(sorted(self._parameters))
+            raise ValueError(f"priors for unknown parameters: {', '.join(unknown)}; this model has {expected}")
 
     def is_normal(self, name: str) -> bool:
         """Whether the parameter is free, with a plain normal prior."""
@@ -208,9 +208,9 @@ class Parameters:
 def _with_prior(name: str, prior: TensorVariable, shape: tuple[int, ...], dims: tuple[str, ...]) -> _Parameter:
     if prior.type.ndim == 0 and shape:
         prior = change_dist_size(prior, shape)
-    given = prior.type.shape
-    if len(given) != len(shape) or any(known not in (None, n) for known, n in zip(given, shape, strict=True)):
-        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {given}")
+    own_shape = prior.type.shape
+    if len(own_shape) != len(shape) or any(known not in (None, n) for known, n in zip(own_shape, shape, strict=True)):
+        raise ValueError(f"the prior of {name} must be scalar or of shape {shape}; got {own_shape}")
     if not np.issubdtype(prior.type.dtype, np.floating):
         raise ValueError(f"a Laplace approximation needs continuous parameters; the prior of {name} is discrete")
     folded, op = (), prior.owner.op

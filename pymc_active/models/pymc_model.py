@@ -42,11 +42,11 @@ def _is_constant(variable: Any) -> bool:
     return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
 
 
-def wrong_mean(found: str) -> ValueError:
+def wrong_mean(reason: str) -> ValueError:
     """The error for a mean function that is none of X."""
     return ValueError(
         "the mean function must return a vector with a value for each row of any X, also of new ones, such as "
-        f"self.a + self.b * X[:, 0]; got {found}"
+        f"self.a + self.b * X[:, 0]; got {reason}"
     )
 
 
@@ -119,9 +119,9 @@ class PyMCModel(FreeVariables, GPModel):
             )
         stored, coords = {}, {}
         new = [(self.X_data, X), (self.y_data, y), (self.y_sd_data, Data(X, y, y_sd).errors)]
-        for variable, given in new[: 2 if self.y_sd_data is None else 3]:
-            name, values = variable.name, given.astype(variable.type.dtype)
-            if values.dtype.kind in "iu" and not np.array_equal(values, given):
+        for variable, array in new[: 2 if self.y_sd_data is None else 3]:
+            name, values = variable.name, array.astype(variable.type.dtype)
+            if values.dtype.kind in "iu" and not np.array_equal(values, array):
                 raise ValueError(
                     f"{name} is stored as whole numbers ({values.dtype}), and the new values are not whole: write "
                     f"pm.Data({name!r}, values.astype(float)) in the model."
@@ -163,10 +163,10 @@ class PyMCModel(FreeVariables, GPModel):
 
     def value_of(self, expression: Any) -> np.ndarray:
         """The value of an expression of the model's variables where their unconstrained values are random."""
-        [known] = self.model.replace_rvs_by_values([pt.as_tensor_variable(expression)])
+        [value] = self.model.replace_rvs_by_values([pt.as_tensor_variable(expression)])
         rng = np.random.default_rng(0)
         point = {v: rng.normal(size=self.shapes[v.name]).astype(v.type.dtype) for v in self.value_variables}
-        return np.asarray(known.eval(point, mode=vm_mode(), on_unused_input="ignore"))
+        return np.asarray(value.eval(point, mode=vm_mode(), on_unused_input="ignore"))
 
     def shape_at_new_rows(self, function: Callable) -> tuple[tuple[int, ...] | None, Exception | None]:
         """Shape of a function of X at one row more than the data; or None, and why it cannot be evaluated there."""

@@ -59,10 +59,10 @@ def fit_gp(
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs
         )
-    found = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
-    warn_if_doubtful(found)
-    warn_if(outcome_advice(found))
-    return found
+    fit = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
+    warn_if_doubtful(fit)
+    warn_if(outcome_advice(fit))
+    return fit
 
 
 def choose(
@@ -151,12 +151,12 @@ def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progres
         affordable = min(affordable, max(_BESIDE_MODES * usual, n_particles // _PART))
     # Where particles for an embedding are affordable at all, they are what the fit is made of.
     n_annealed = n_particles if gpm.embedding is not None else max(affordable, min(usual, n_particles))
-    found = choose(gpm, n_particles, rng, progressbar, n_annealed=n_annealed)
-    if found.diagnostics["method"] != "importance" or affordable < min(_FEWEST_ANNEALED, n_particles):
-        return found
+    longer = choose(gpm, n_particles, rng, progressbar, n_annealed=n_annealed)
+    if longer.diagnostics["method"] != "importance" or affordable < min(_FEWEST_ANNEALED, n_particles):
+        return longer
     reason = "draws around modes cannot show what a search has missed: mixed with annealed particles by evidence"
-    annealed = run_smc(gpm, affordable, rng, progressbar, reason=reason, renew=found.renew)
-    return annealed.mixed(found, rng, reason)
+    annealed = run_smc(gpm, affordable, rng, progressbar, reason=reason, renew=longer.renew)
+    return annealed.mixed(longer, rng, reason)
 
 
 def _cost(gpm: GPModel, posterior: Posterior, n_particles: int) -> float:

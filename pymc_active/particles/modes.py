@@ -55,8 +55,8 @@ def from_modes(
     prior = getattr(fit.best.posterior, "prior", None)
     if confirmed or size >= _FEW_WEIGHTED or (is_quick and size > 0):
         z = weighted.resample(n_particles, rng)
-        known = weighted.evidence
-        evidence, error = known.value, known.error
+        estimate = weighted.evidence
+        evidence, error = estimate.value, estimate.error
     else:
         is_cheap = not is_quick and fit.gpm.embedding is None and len(fit.y) <= _UP_TO
         if is_cheap and isinstance(prior, GaussianPrior):
@@ -95,17 +95,17 @@ def anneal_around(
     """Particles annealed from around the modes of a fit; those that hardly move do not know what they have missed."""
     space = fit.best.space
     with one_blas_thread():
-        found = annealed_draws(fit.expansions, n_particles, rng)
+        annealed = annealed_draws(fit.expansions, n_particles, rng)
         # In random order, so that the first few represent all.
-        some = found.particles.take(rng.permutation(n_particles))
+        some = annealed.particles.take(rng.permutation(n_particles))
         values = space.posterior.likelihood_values(some.z)
-    evidence = found.log_evidence, found.log_evidence_error if found.acceptance >= LOW_ACCEPTANCE else np.inf
-    swarm = Swarm(space, some.z, np.zeros(n_particles), values, some.ancestors, *evidence, found.step)
+    evidence = annealed.log_evidence, annealed.log_evidence_error if annealed.acceptance >= LOW_ACCEPTANCE else np.inf
+    swarm = Swarm(space, some.z, np.zeros(n_particles), values, some.ancestors, *evidence, annealed.step)
     diagnostics = {
         "method": "importance",
         "reason": reason,
-        "n_levels": found.n_levels,
-        "acceptance": found.acceptance,
-        "n_evaluations": fit.diagnostics["n_evaluations"] + found.n_evaluations,
+        "n_levels": annealed.n_levels,
+        "acceptance": annealed.acceptance,
+        "n_evaluations": fit.diagnostics["n_evaluations"] + annealed.n_evaluations,
     }
     return ParticleFit(fit.gpm, fit.data, swarm, diagnostics, renew)

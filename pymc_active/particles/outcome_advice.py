@@ -41,11 +41,11 @@ def best_map(fit: Fit) -> tuple[str, float]:
     from scipy.optimize import minimize_scalar  # takes long to load
 
     best = minimize_scalar(lambda warp: -log_density(warped, warp), bounds=_WARPS, method="bounded").x
-    found = {"warped": max(log_density(warped, warp) for warp in (*_WARPS, best))}
+    densities = {"warped": max(log_density(warped, warp) for warp in (*_WARPS, best))}
     if y.min() > 0:
-        found["lognormal"] = log_density(LogNormal())
-    name = max(found, key=lambda name: found[name])
-    return name, found[name] - log_density(warped, 0.0)
+        densities["lognormal"] = log_density(LogNormal())
+    name = max(densities, key=lambda name: densities[name])
+    return name, densities[name] - log_density(warped, 0.0)
 
 
 def _far_from_others(y: np.ndarray) -> int | None:

@@ -159,8 +159,8 @@ class ParticleFit(Fit):
             "n_families": n_families,
         }
         # What belongs to the last fit that was not an update stays.
-        known = fresh | dict(self.made) | own
-        return known | {"warnings": _doubts(self.gpm, known, swarm.log_evidence_error)}
+        diagnostics = fresh | dict(self.made) | own
+        return diagnostics | {"warnings": _doubts(self.gpm, diagnostics, swarm.log_evidence_error)}
 
     def _summary(self) -> Summary:
         d = self.diagnostics
@@ -190,8 +190,8 @@ class ParticleFit(Fit):
         starts = swarm.space.lift(np.stack(list(islice(sound, _CLIMBS)) or [swarm.z[order[0]]]))
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, list(starts), 0, 0, 0)
         with one_blas_thread():
-            found = search_and_expand(task)
-        return LaplaceFit(self.gpm, self.data, found.expansions, found.search)
+            modes = search_and_expand(task)
+        return LaplaceFit(self.gpm, self.data, modes.expansions, modes.search)
 
     @property
     def has_missed_a_mode(self) -> bool:
@@ -202,8 +202,8 @@ class ParticleFit(Fit):
         swarm, error = self.swarm, self.log_evidence_error
         task = SearchTask(swarm.space.source, self.gpm.embedding_slice, [self.center], 0, 0, 0)
         with one_blas_thread():
-            found = evidence_nearby(task)
-        return found > self.log_evidence + _MISSED + (_ERRORS * error if np.isfinite(error) else 0.0)
+            nearby = evidence_nearby(task)
+        return nearby > self.log_evidence + _MISSED + (_ERRORS * error if np.isfinite(error) else 0.0)
 
     def to_dataset(self) -> xr.Dataset:
         """The particles in the coordinates of their space, and the number of points that they have seen."""
@@ -270,10 +270,10 @@ class ParticleFit(Fit):
         Equally weighted ones are in random order, and the first are taken, whatever the seed.
         """
         if method not in (None, "draws"):
-            found = self.modes_found
-            if method in GAUSSIAN_METHODS and found.lightness:
-                warn_user(found.lightness, DoubtfulFitWarning)
-            return found.ensemble_by(method, draws, random_seed)
+            modes = self.modes_found
+            if method in GAUSSIAN_METHODS and modes.lightness:
+                warn_user(modes.lightness, DoubtfulFitWarning)
+            return modes.ensemble_by(method, draws, random_seed)
         if draws is None:
             return self.ensemble
         most = min(count("draws", draws, least=2), len(self.ensemble))
@@ -307,9 +307,9 @@ class ParticleFit(Fit):
         """
         points = read_inputs(X_new, "X_new", inputs=self.gpm.inputs)
         values = read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
-        known = self.gpm.read_known(len(points), X_new, y_sd, y_trials=y_trials, exposure=exposure)
-        self.gpm.check_outcomes(values, known)
-        with holding(self.gpm, self.data.joined(points, values, known)):
+        per_row = self.gpm.read_known(len(points), X_new, y_sd, y_trials=y_trials, exposure=exposure)
+        self.gpm.check_outcomes(values, per_row)
+        with holding(self.gpm, self.data.joined(points, values, per_row)):
             return self.follow(np.random.default_rng(random_seed))
 
     def follow(self, rng: np.random.Generator, **how: Any) -> ParticleFit:
@@ -362,8 +362,8 @@ class ParticleFit(Fit):
         fresh = self.renew(gpm, n_particles, rng, **how)
         gap = self.swarm.log_evidence - fresh.swarm.log_evidence
         if gap > _MISSED + _ERRORS * np.hypot(self.swarm.log_evidence_error, fresh.swarm.log_evidence_error):
-            known = self._moved(rng) if np.ptp(self.swarm.log_weights) else self
-            return fresh.mixed(known, rng, "a fresh fit missed what was known")
+            moved = self._moved(rng) if np.ptp(self.swarm.log_weights) else self
+            return fresh.mixed(moved, rng, "a fresh fit missed what was known")
         return fresh
 
     def mixed(
@@ -411,8 +411,8 @@ class ParticleFit(Fit):
             worse = min(self.diagnostics["acceptance"], other.diagnostics["acceptance"])
             said |= {"method": self.diagnostics["method"], "apart": apart, "acceptance": worse}
         # Those of the mixture itself.
-        known = other.diagnostics | self.diagnostics
-        parts = {k: v for k, v in known.items() if not k.endswith("_fresh") and k not in ("confirmed", "lag")}
+        merged = other.diagnostics | self.diagnostics
+        parts = {k: v for k, v in merged.items() if not k.endswith("_fresh") and k not in ("confirmed", "lag")}
         said["n_evaluations"] = self.diagnostics["n_evaluations"] + other.diagnostics["n_evaluations"]
         return ParticleFit(self.gpm, self.data, swarm, parts | said, self.renew)
 
@@ -496,6 +496,6 @@ def _doubts(gpm: Model, d: dict[str, Any], error: float) -> list[str]:
     if d.get("n_levels") and d.get("acceptance", 1.0) < LOW_ACCEPTANCE:
         doubts.append(f"only {d['acceptance']:.0%} of the moves were accepted ({gpm.if_stuck})")
     if is_confirmed and not are_apart and not error <= LARGE_ERROR:
-        known = f"has a standard error of {error:.1f} nats" if np.isfinite(error) else "is not known"
-        doubts.append(f"the log evidence {known}, so do not compare models by it (raise n_particles)")
+        stated = f"has a standard error of {error:.1f} nats" if np.isfinite(error) else "is not known"
+        doubts.append(f"the log evidence {stated}, so do not compare models by it (raise n_particles)")
     return doubts

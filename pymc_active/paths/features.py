@@ -142,29 +142,29 @@ def draw_prior(
     posterior = gp.posterior
     full = np.concatenate([gp.theta, posterior.constants])
     if isinstance(posterior, KernelPosterior):
-        found = posterior.kernel.terms(full, len(low))
+        terms = posterior.kernel.terms(full, len(low))
     elif isinstance(posterior, EmbeddingPosterior):
         spectrum = radial_spectrum(posterior.profile, posterior.embedding(gp.theta))
-        found = [Term(np.exp(2 * full[posterior.log_outputscale]), (), (spectrum,))]
+        terms = [Term(np.exp(2 * full[posterior.log_outputscale]), (), (spectrum,))]
     else:
         return draw_on_basis(gp, n_paths, n_features, rng, low, high)
     sizes = np.diff(np.linspace(0, n_paths, -(-n_paths // _GROUP) + 1).round().astype(int)).tolist()
-    priors = [draw_waves(spread(found, n_features, rng, low, high), size, rng) for size in sizes]
+    priors = [draw_waves(spread(terms, n_features, rng, low, high), size, rng) for size in sizes]
     return [Groups([parts for parts, _ in priors], sizes)], priors[0][1]
 
 
 def spread(
-    found: list[Term], n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
+    terms: list[Term], n_features: int, rng: np.random.Generator, low: np.ndarray, high: np.ndarray
 ) -> list[Features]:
     """Features of a sum of terms, divided in proportion to the variances of the terms in the box."""
     reference = rng.uniform(low, high, (_REFERENCE, len(low)))
-    variances = [term.variance * _square(term.factors, reference).mean() if term.spectra else 0.0 for term in found]
+    variances = [term.variance * _square(term.factors, reference).mean() if term.spectra else 0.0 for term in terms]
     # A kernel of vanishing variance still has features, of amplitudes near zero.
     shares = np.array(variances) / max(np.sum(variances), np.finfo(float).tiny)
     numbers = np.maximum(np.rint(shares * (n_features // 2)).astype(int), min(_FEWEST, n_features // 2))
     # Terms with the same factors make one sum of waves.
     merged: dict[Factors, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for term, n in zip(found, numbers.tolist(), strict=True):
+    for term, n in zip(terms, numbers.tolist(), strict=True):
         frequencies, weights = _frequencies(term.spectra, n, len(low), rng)
         amplitudes = np.sqrt(term.variance * weights / weights.sum())
         merged.setdefault(tuple(sorted(term.factors)), []).append((frequencies, amplitudes))
@@ -226,8 +226,8 @@ def draw_on_basis(
     L, Z = np.tril(L[:rank, :rank]), candidates[pivots[:rank] - 1]
     # At points that were no candidates for the basis.
     test = rng.uniform(low, high, (_REFERENCE, len(low)))
-    known = solve_triangular(L, gp.covariance(Z, test), lower=True)
-    missed = float(np.maximum(1 - np.square(known).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
+    half = solve_triangular(L, gp.covariance(Z, test), lower=True)
+    missed = float(np.maximum(1 - np.square(half).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
     if missed > _MISSED:
         warn_user(
             f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box, so "

@@ -176,9 +176,9 @@ class PosteriorPaths(Summarized):
     def _maximize_over(self, pool: Any) -> xr.Dataset:
         X = read_inputs(pool, "pool", inputs=self.inputs)
         self._warn_outside(X)
-        found = [maximize_over_pool(part, part.gp.posterior.x_map(X)) for part in self.parts]
-        row = np.concatenate([rows for rows, _ in found])
-        f = [part.gp.to_user_y(values) for part, (_, values) in zip(self.parts, found, strict=True)]
+        maxima = [maximize_over_pool(part, part.gp.posterior.x_map(X)) for part in self.parts]
+        row = np.concatenate([rows for rows, _ in maxima])
+        f = [part.gp.to_user_y(values) for part, (_, values) in zip(self.parts, maxima, strict=True)]
         variables = {
             "x": (("path", "input"), X[row]),
             "f": ("path", np.concatenate(f)),
@@ -189,15 +189,15 @@ class PosteriorPaths(Summarized):
     def _maximize_within(self, bounds: Bounds, rng: np.random.Generator) -> xr.Dataset:
         low, high = read_bounds(bounds, len(self.inputs), self.inputs)
         self._warn_outside(np.stack([low, high]))
-        found = []
+        parts = []
         for part in self.parts:
             x_map = part.gp.x_map
             maxima = maximize_paths(part, x_map(low), x_map(high), rng)
             # A maximum on a bound is on it exactly, in the user's units too.
             X = np.clip(part.gp.to_user(maxima.X), low, high)
             X = np.where(maxima.X == x_map(low), low, np.where(maxima.X == x_map(high), high, X))
-            found.append((X, part.gp.to_user_y(maxima.values), maxima.free, maxima.slopes * _unit(part, 1)))
-        X, f, free, slopes = (np.concatenate(column) for column in zip(*found, strict=True))
+            parts.append((X, part.gp.to_user_y(maxima.values), maxima.free, maxima.slopes * _unit(part, 1)))
+        X, f, free, slopes = (np.concatenate(column) for column in zip(*parts, strict=True))
         by_input = ("path", "input")
         return xr.Dataset(
             {"x": (by_input, X), "f": ("path", f), "free": (by_input, free), "slope": (by_input, slopes)},
@@ -215,8 +215,8 @@ def _unit(part: Paths, order: int) -> np.ndarray:
 def _of_all(part: Paths, X: np.ndarray) -> list[np.ndarray]:
     """Derivatives of every path at every point, with (S, m) in front."""
     S, m = part.n_paths, len(X)
-    found = part.derivatives(np.tile(X, (S, 1)), np.repeat(np.arange(S), m))
-    return [array.reshape(S, m, *array.shape[1:]) for array in found]
+    derivatives = part.derivatives(np.tile(X, (S, 1)), np.repeat(np.arange(S), m))
+    return [array.reshape(S, m, *array.shape[1:]) for array in derivatives]
 
 
 def draw_paths(

@@ -45,16 +45,16 @@ def plot_slices(fit: Fit | ModelAverage, at: Any = None, *, axes: Any = None) ->
         grid[:, space.columns[name]] = values
         if variable.levels is None:
             _make_room(grid, space, name)
-        found = band(fit, grid)
+        drawn = band(fit, grid)
         is_number = not hasattr(variable, "labels")
         shown = values[:, 0] if is_number else np.arange(len(values))
         places = data[name].to_numpy() if is_number else _rows(X[:, space.columns[name]], values)
         mark = here[name].iloc[0] if is_number else _rows(held[None, space.columns[name]], values)[0]
         dots(ax, places, y, "data off the slice", alpha=0.35)
         if variable.levels is None:
-            draw_band(ax, shown, found)
+            draw_band(ax, shown, drawn)
         else:
-            intervals(ax, shown, np.stack([found[1], found[0], found[2]]), "mean and 89 % interval of f")
+            intervals(ax, shown, np.stack([drawn[1], drawn[0], drawn[2]]), "mean and 89 % interval of f")
         ax.axvline(mark, color=INK, lw=1.0, ls="--")
         ax.set_xlabel(name)
         if is_number:
@@ -77,9 +77,9 @@ def _rows(Z: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def _levels(space: Space, name: str, held: np.ndarray) -> np.ndarray:
     """The point with each level of an input."""
     [levels] = [v.levels for v in space.variables if v.name == name and v.levels is not None]
-    found = np.tile(held, (len(levels), 1))
-    found[:, space.columns[name]] = levels
-    return found
+    rows = np.tile(held, (len(levels), 1))
+    rows[:, space.columns[name]] = levels
+    return rows
 
 
 def _make_room(grid: np.ndarray, space: Space, name: str) -> None:
@@ -96,8 +96,8 @@ def _make_room(grid: np.ndarray, space: Space, name: str) -> None:
 
 
 def _legend(axes: np.ndarray) -> None:
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for ax in axes.flat:
         handles, labels = ax.get_legend_handles_labels()
-        found |= dict(zip(labels, handles, strict=True))
-    axes[0, 0].figure.legend(found.values(), found.keys(), fontsize=9, loc="outside upper left", ncols=4, frameon=False)
+        named |= dict(zip(labels, handles, strict=True))
+    axes[0, 0].figure.legend(named.values(), named.keys(), fontsize=9, loc="outside upper left", ncols=4, frameon=False)

@@ -70,10 +70,10 @@ def plot_utility(
     labels = data.gpm.inputs if hasattr(data, "gpm") and labels == list(range(D)) else labels
     if len(values) != len(utility):
         raise ValueError(f"X must have one row for each of the {len(utility)} candidates; got {len(values)}")
-    known = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=D)
+    measured = values[:0] if data is None else read_inputs(getattr(data, "X", data), "data", width=D)
     if D > 2:
         return _plot_ranking(utility, ranks, rows, label, ax)
-    ax = (_plot_along if D == 1 else _plot_map)(utility, values, names_of(labels), known, ax)
+    ax = (_plot_along if D == 1 else _plot_map)(utility, values, names_of(labels), measured, ax)
     if len(rows):
         places = values[rows] if D == 2 else np.c_[values[rows], utility[rows]]
         # The frame must not clip points that lie on it.

@@ -99,8 +99,8 @@ class ArrayPosterior(MeasuredPosterior):
     def _log_likelihood(self, theta, extra_noise):
         if not self.is_fused:
             return super()._log_likelihood(theta, extra_noise)
-        found = self._likelihoods(theta[None], extra_noise, gradient=True)
-        return found.value[0], found.gradient[0], found.in_noise[0]
+        likelihoods = self._likelihoods(theta[None], extra_noise, gradient=True)
+        return likelihoods.value[0], likelihoods.gradient[0], likelihoods.in_noise[0]
 
     def _in_arrays(self, full, diagonal, residual, gradient):
         """G⁻¹ residual, halves of log determinants, the slope in the kernel (S, P') and twice that in the noise."""
@@ -141,8 +141,8 @@ class ArrayPosterior(MeasuredPosterior):
 
         assert self._program is not None
         noise = diagonal + np.zeros_like(residual)
-        found = evaluate(self._program, self.X, full, noise, residual, unsound(residual.shape[1]), gradient)
-        return found.alphas, found.log_roots, found.gradients, (found.diagonals / self.counts).sum(1)
+        evaluated = evaluate(self._program, self.X, full, noise, residual, unsound(residual.shape[1]), gradient)
+        return evaluated.alphas, evaluated.log_roots, evaluated.gradients, (evaluated.diagonals / self.counts).sum(1)
 
     @property
     @override
@@ -156,8 +156,8 @@ class ArrayPosterior(MeasuredPosterior):
         from pymc_active.posterior.compiled import climb
 
         assert self._program is not None
-        n, prior, known = len(self.y), self.prior, np.broadcast_to(self.known_variance, len(self.y))
-        data = self.y, self._basis, self.mean_indices, self.log_noise, known, extra_noise
+        n, prior, known_variance = len(self.y), self.prior, np.broadcast_to(self.known_variance, len(self.y))
+        data = self.y, self._basis, self.mean_indices, self.log_noise, known_variance, extra_noise
         rest = (prior.mean, prior.precision), unsound(n), root, tuple(limits)
         u, value, *rest = climb(self._program, self.X, self._extend(z), data, *rest)
         value += prior.constant - n * (0.5 * LOG_2PI + float(np.log(self.y_map.scale)))

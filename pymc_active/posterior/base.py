@@ -309,8 +309,8 @@ class Posterior(ABC):
         def block(first: int) -> Likelihoods:
             rows = slice(first, first + step)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                known = () if start is None else (start[rows],)
-                return self._likelihoods(thetas[rows], extra_noise, gradient, *known)
+                nearby = () if start is None else (start[rows],)
+                return self._likelihoods(thetas[rows], extra_noise, gradient, *nearby)
 
         # Small matrices are made by many short calls, between which threads would wait for each other.
         run = in_threads if is_compiled(len(self.y)) else map

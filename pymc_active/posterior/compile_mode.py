@@ -44,15 +44,15 @@ def _of_arrays(fgraph, node):
         case Clip() if all(isinstance(limit, Constant) for limit in limits) and np.all(
             limits[0].data <= limits[1].data
         ):
-            found = pt.minimum(pt.maximum(x, limits[0]), limits[1])
+            y = pt.minimum(pt.maximum(x, limits[0]), limits[1])
         case Softplus():
-            found = pt.maximum(x, 0) + pt.log1p(pt.exp(-abs(x)))
+            y = pt.maximum(x, 0) + pt.log1p(pt.exp(-abs(x)))
         case Log1mexp():
             # Neither the logarithm nor the difference cancels on its side of -log 2.
-            found = pt.switch(x < -np.log(2), pt.log1p(-pt.exp(x)), pt.log(-pt.expm1(x)))
+            y = pt.switch(x < -np.log(2), pt.log1p(-pt.exp(x)), pt.log(-pt.expm1(x)))
         case _:
             return None
-    return [found.astype(node.outputs[0].type.dtype)]
+    return [y.astype(node.outputs[0].type.dtype)]
 
 
 def may_round() -> bool | None:

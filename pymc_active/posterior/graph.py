@@ -41,15 +41,15 @@ _PAIRS = 100_000
 
 def levels_of(*parts: Any) -> dict[int, int]:
     """Of each column of X that a Coregion takes for the number of an output: how many outputs there are."""
-    found = {}
+    levels = {}
     for part in parts:
         if isinstance(part, pm.gp.cov.Coregion):
-            found[int(part.active_dims[0])] = int(part.B.shape[0].eval(mode=vm_mode()))
+            levels[int(part.active_dims[0])] = int(part.B.shape[0].eval(mode=vm_mode()))
         elif isinstance(part, pm.gp.cov.Add | pm.gp.cov.Prod):
-            found |= levels_of(*part._factor_list)
+            levels |= levels_of(*part._factor_list)
         elif isinstance(part, pm.gp.cov.Exponentiated):
-            found |= levels_of(part.kernel)
-    return found
+            levels |= levels_of(part.kernel)
+    return levels
 
 
 def check_levels(X: np.ndarray, levels: Mapping[int, int]) -> None:
@@ -142,13 +142,13 @@ class GPGraphs:
 
 def _elementwise_diagonals(expressions: list) -> list:
     """Expressions with diagonal matrices by elementwise functions: of PyTensor's, a batch is made one by one."""
-    found: dict = {}
+    new: dict = {}
     for variable in ancestors(expressions):
         node = variable.owner
         if node and isinstance(node.op, AllocDiag) and node.op.offset == 0 and node.inputs[0].type.ndim == 1:
             index = pt.arange(node.inputs[0].shape[0])
-            found[variable] = pt.switch(pt.eq(index[:, None], index), node.inputs[0], np.zeros((), variable.type.dtype))
-    return clone_replace(expressions, found)
+            new[variable] = pt.switch(pt.eq(index[:, None], index), node.inputs[0], np.zeros((), variable.type.dtype))
+    return clone_replace(expressions, new)
 
 
 def in_rows(expressions: list, rows: dict) -> list:
@@ -319,9 +319,9 @@ class GraphPosterior(Posterior):
         # Constants stay as long as they are.
         if any(one is None for one in self._holders[:2]):
             return None
-        known = self.known_variance
+        variance = self.known_variance
         return self.with_data(
-            self.X[rows], self.y[rows], np.sqrt(known[rows]) if isinstance(known, np.ndarray) else None
+            self.X[rows], self.y[rows], np.sqrt(variance[rows]) if isinstance(variance, np.ndarray) else None
         )
 
     def _blocks(self, size):
@@ -346,8 +346,8 @@ class GraphPosterior(Posterior):
         step = max(1, _PAIRS // max(len(A), 1))
         W = np.broadcast_to(W, (len(A), len(B)))
         parts = [slice(k, k + step) for k in range(0, max(len(B), 1), step)]
-        found = [self._functions.sums(theta, A, B[part], W[:, part], *self._data) for part in parts]
-        values, gradients = map(np.concatenate, zip(*found, strict=True))
+        sums = [self._functions.sums(theta, A, B[part], W[:, part], *self._data) for part in parts]
+        values, gradients = map(np.concatenate, zip(*sums, strict=True))
         return values, gradients
 
     def pull(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> np.ndarray:

@@ -137,18 +137,18 @@ class LatentPosterior(Posterior):
         power = 1 / (1 + extra_noise) if self.is_tempered else 1.0
         if not self.is_tempered:
             G[:, np.arange(n), np.arange(n)] += extra_noise
-        found, _ = self._propagate(full, G, ROUGH, start, power)
-        value = np.where(found.error < _UNKNOWN, found.value, np.nan)
-        sites = np.hstack(found.sites)
+        ep, _ = self._propagate(full, G, ROUGH, start, power)
+        value = np.where(ep.error < _UNKNOWN, ep.value, np.nan)
+        sites = np.hstack(ep.sites)
         if not gradient:
             return Likelihoods(value, np.zeros((S, P)), np.zeros(S), sites)
         unit = float(self.y_map.scale)
-        W = found.W * unit**2
+        W = ep.W * unit**2
         # Entries off the diagonal stand for two.
         W.reshape(S, n * n)[:, :: n + 1] *= 0.5
-        in_noise = -(power**2) * found.in_power if self.is_tempered else -np.diagonal(W, axis1=1, axis2=2).sum(1)
-        slope = pullback(W, found.alpha)
-        slope += self._pull_phi(full, found.in_phi)
+        in_noise = -(power**2) * ep.in_power if self.is_tempered else -np.diagonal(W, axis1=1, axis2=2).sum(1)
+        slope = pullback(W, ep.alpha)
+        slope += self._pull_phi(full, ep.in_phi)
         return Likelihoods(value, slope[:, :P], in_noise, sites)
 
     @override
@@ -166,10 +166,10 @@ class LatentPosterior(Posterior):
         step, states = max(2, _TOGETHER // n**2), []
         for start in range(0, len(full), step):
             rows = slice(start, start + step)
-            found, mean = self._propagate(full[rows], self._covariances(full[rows])[0], FINE)
+            ep, mean = self._propagate(full[rows], self._covariances(full[rows])[0], FINE)
             for s, theta in enumerate(thetas[rows]):
                 other = copy(self)
-                other._known = _Known(found.value[s], found.sites.z[s] - mean[s], found.sites.s[s], found.in_phi[s])
+                other._known = _Known(ep.value[s], ep.sites.z[s] - mean[s], ep.sites.s[s], ep.in_phi[s])
                 states.append(other.light_state(theta))
         return states
 
@@ -182,10 +182,10 @@ class LatentPosterior(Posterior):
         known = self._known
         if known is None:
             K.flat[:: len(K) + 1] += extra_noise
-            found, mean = self._propagate(theta[None], K[None], EXACT)
-            if not found.error[0] < _UNKNOWN:
+            ep, mean = self._propagate(theta[None], K[None], EXACT)
+            if not ep.error[0] < _UNKNOWN:
                 raise NotPositiveDefiniteError("the latent function is so wide that no outcome of it has a density")
-            known = _Known(found.value[0], found.sites.z[0] - mean[0], found.sites.s[0], found.in_phi[0])
+            known = _Known(ep.value[0], ep.sites.z[0] - mean[0], ep.sites.s[0], ep.in_phi[0])
         unit = float(self.y_map.scale)
         sites = known.variance / unit**2
         K.flat[:: len(K) + 1] += sites
@@ -201,10 +201,10 @@ class LatentPosterior(Posterior):
         full, n = self.full(thetas), len(self.y)
         unit, phi = float(self.y_map.scale), self.phi(full)
         K, _ = self._covariances(full)
-        found, prior = self._propagate(full, K, FINE)
-        sites, K = found.sites, unit**2 * (K + np.tril(K, -1).swapaxes(1, 2))
-        g = np.diagonal(found.W, axis1=1, axis2=2) + np.square(found.alpha)
-        mean, variance = sites.z - found.alpha / g, np.maximum(1 / g - sites.s, 0.0)
+        ep, prior = self._propagate(full, K, FINE)
+        sites, K = ep.sites, unit**2 * (K + np.tril(K, -1).swapaxes(1, 2))
+        g = np.diagonal(ep.W, axis1=1, axis2=2) + np.square(ep.alpha)
+        mean, variance = sites.z - ep.alpha / g, np.maximum(1 / g - sites.s, 0.0)
         for i in range(n if n <= _LEFT_OUT else 0):
             others = np.arange(n) != i
             start, k = Sites(sites.z[:, others], sites.s[:, others]), K[:, i, others]
@@ -222,7 +222,7 @@ class LatentPosterior(Posterior):
             mean[:, i] = prior[:, i] + (k * left.alpha).sum(1)
             variance[:, i] = np.maximum(K[:, i, i] - explained, 0.0)
         log_density = self.likelihood.tilted(mean, np.maximum(variance, 1e-12), self.y, self.size, phi).log_z
-        return mean, variance, log_density, found.value
+        return mean, variance, log_density, ep.value
 
     def draw_outcomes(
         self, thetas: np.ndarray, mean: np.ndarray, variance: np.ndarray, rng: np.random.Generator
@@ -272,8 +272,8 @@ class LatentPosterior(Posterior):
 
     @override
     def moments_and_slopes(self, state, X_new):
-        found = super().moments_and_slopes(state, X_new)
-        return None if found is None else (self._of_outcomes(state, found[0]), found[1])
+        latent = super().moments_and_slopes(state, X_new)
+        return None if latent is None else (self._of_outcomes(state, latent[0]), latent[1])
 
     def _of_outcomes(self, state: State, plain: Moments) -> Moments:
         variance = np.maximum(plain.variance, 0.0)

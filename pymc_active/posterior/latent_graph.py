@@ -39,8 +39,8 @@ class LatentGraphs(GPGraphs):
         *inputs, latent = model.replace_rvs_by_values([*outcome.owner.inputs, gp.f])
         rv = outcome.owner.clone_with_new_inputs(inputs).outputs[outcome.owner.outputs.index(outcome)]
         self.f, self.size = pt.vector("f", dtype="float64"), pt.vector("size", dtype="float64")
-        known: Any = {latent: self.f} | ({} if of_rows is None else {of_rows: self.size.astype(of_rows.type.dtype)})
-        [rv] = clone_replace([rv], known, rebuild_strict=False)
+        given: Any = {latent: self.f} | ({} if of_rows is None else {of_rows: self.size.astype(of_rows.type.dtype)})
+        [rv] = clone_replace([rv], given, rebuild_strict=False)
         [rv], theta = join_nonshared_inputs(point=self._point, outputs=[rv], inputs=self._value_vars)
         [rv] = clone_replace([rv], {theta: self.theta})
         self.rv: Any = change_dist_size(rv, (self.f.shape[0],))
@@ -54,9 +54,9 @@ class LatentGraphs(GPGraphs):
             raise ValueError("a parameter of the distribution depends on rows")
         self.phi = pt.stack([one.flatten()[0] for one in parameters]) if parameters else pt.zeros(0)
         value = pt.vector("y", dtype=self.rv.type.dtype)
-        given: list = [self.theta, self.f, value, self.size]
+        inputs: list = [self.theta, self.f, value, self.size]
         how: dict[str, Any] = {"mode": vm_mode(), "on_unused_input": "ignore", "allow_input_downcast": True}
-        function = pytensor.function(given, [pm.logp(self.rv, value), self.phi], **how)
+        function = pytensor.function(inputs, [pm.logp(self.rv, value), self.phi], **how)
         return lambda *rows: [np.stack(part) for part in zip(*map(function, *rows), strict=True)]
 
     @override

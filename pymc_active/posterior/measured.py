@@ -35,14 +35,14 @@ class Replicates(NamedTuple):
 
 
 def find_replicates(
-    X: np.ndarray, y: np.ndarray, known: np.ndarray | float
+    X: np.ndarray, y: np.ndarray, known_variance: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray, Replicates] | None:
     """Rows (m,) that stand for rows of equal X (n, D) and ``known``, the means of y there; None if few are equal."""
     n = len(y)
     if n <= _FEW:
         return None
     # 0.0 is equal to -0.0, of other bytes.
-    table, seen = np.column_stack([X, np.broadcast_to(known, n)]) + 0.0, dict[bytes, int]()
+    table, seen = np.column_stack([X, np.broadcast_to(known_variance, n)]) + 0.0, dict[bytes, int]()
     group = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in table])
     if len(seen) > _SHARE * n:
         return None
@@ -69,9 +69,9 @@ class MeasuredPosterior(Posterior):
         self._hold_each()
         if self.renewed_prior is not None:
             self.prior = self.renewed_prior.given(self.y)
-        if (found := find_replicates(self.X, self.y, self.known_variance)) is not None:
-            self._take(found[0])
-            _, self.y, self.replicates = found
+        if (means := find_replicates(self.X, self.y, self.known_variance)) is not None:
+            self._take(means[0])
+            _, self.y, self.replicates = means
             self.counts = self.replicates.counts
 
     def _hold_each(self):

@@ -272,9 +272,9 @@ class RecognisedPosterior(GraphPosterior):
 
     @override
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):
-        found = self.arrays._likelihoods(self._rows(thetas), extra_noise, gradient, start)
-        slopes = self._pull(thetas, found.gradient) if gradient else np.zeros(thetas.shape)
-        return found._replace(gradient=slopes)
+        likelihoods = self.arrays._likelihoods(self._rows(thetas), extra_noise, gradient, start)
+        slopes = self._pull(thetas, likelihoods.gradient) if gradient else np.zeros(thetas.shape)
+        return likelihoods._replace(gradient=slopes)
 
     @override
     def _log_likelihood(self, theta, extra_noise):
@@ -298,14 +298,14 @@ class RecognisedPosterior(GraphPosterior):
 
     @override
     def moments(self, state, X_new, *, gradient=False):
-        found = self._without_jitter(self.arrays.moments(state.extra, X_new, gradient=gradient))
+        moments = self._without_jitter(self.arrays.moments(state.extra, X_new, gradient=gradient))
         J = self._jacobian(state.theta) if gradient else None
-        return Moments(*found[:4], *(None if slope is None else slope @ J for slope in found[4:]))
+        return Moments(*moments[:4], *(None if slope is None else slope @ J for slope in moments[4:]))
 
     @override
     def moments_and_slopes(self, state, X_new):
-        found, slopes = self.arrays.moments_and_slopes(state.extra, X_new)
-        return self._without_jitter(found), slopes
+        moments, slopes = self.arrays.moments_and_slopes(state.extra, X_new)
+        return self._without_jitter(moments), slopes
 
     def _without_jitter(self, moments: Moments) -> Moments:
         return moments._replace(noise_variance=np.maximum(moments.noise_variance - self._jitter.get_value(), 0.0))

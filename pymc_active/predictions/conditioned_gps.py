@@ -89,8 +89,8 @@ def conditioned_gps(
 
 def model_of(source: Any, model: GPModel | None = None) -> GPModel:
     """The model of a source, of the first of several fits, or the one given with a trace or a point."""
-    if known := models_of(source):
-        return known[0]
+    if models := models_of(source):
+        return models[0]
     if isinstance(model, GPModel):
         return model
     raise TypeError(

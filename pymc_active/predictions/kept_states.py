@@ -32,10 +32,10 @@ def most_kept(n: int) -> int:
 def kept_states(posterior: Posterior, thetas: np.ndarray) -> list[State]:
     """:meth:`~pymc_active.posterior.base.Posterior.light_states`, made once if there is room for them."""
     keys, n = [theta.tobytes() for theta in thetas], len(posterior.y)
-    known = _kept.get(posterior, {})
-    missing = {key: row for row, key in enumerate(keys) if key not in known}
+    before = _kept.get(posterior, {})
+    missing = {key: row for row, key in enumerate(keys) if key not in before}
     made = dict(zip(missing, posterior.light_states(thetas[list(missing.values())]), strict=True)) if missing else {}
-    found = [known[key] if key in known else made[key] for key in keys]
+    kept = [before[key] if key in before else made[key] for key in keys]
     with _lock:
         # Other posteriors give way; of this one the first draws stay, which come first the next time, too.
         if sum(_bytes(len(other.y)) * len(states) for other, states in _kept.items()) + _bytes(n) * len(made) > _BYTES:
@@ -44,4 +44,4 @@ def kept_states(posterior: Posterior, thetas: np.ndarray) -> list[State]:
         states = _kept.setdefault(posterior, {})
         for key in list(made)[: max(most_kept(n) - len(states), 0)]:
             states[key] = made[key]
-    return found
+    return kept

@@ -67,18 +67,18 @@ class LatentOutcomes:
 
     def log_densities(self, Y: np.ndarray, p: Mixture, size: Any = 1.0) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, m) under each member."""
-        found = [
+        densities = [
             likelihood.tilted(p.means[rows], np.maximum(p.variances[rows], 1e-12), Y[:, None], size, phi).log_z
             for likelihood, phi, rows in self.parts
         ]
-        return np.concatenate(found, axis=1)
+        return np.concatenate(densities, axis=1)
 
     def moments(self, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of an outcome under each member, (S, m) each."""
-        found = [
+        moments = [
             likelihood.moments(p.means[rows], p.variances[rows], size, phi) for likelihood, phi, rows in self.parts
         ]
-        mean, variance = (np.concatenate(one) for one in zip(*found, strict=True))
+        mean, variance = (np.concatenate(one) for one in zip(*moments, strict=True))
         return mean, variance
 
     def rates(self, p: Mixture) -> np.ndarray:
@@ -91,11 +91,11 @@ class LatentOutcomes:
 
     def log_units(self, f: np.ndarray) -> np.ndarray:
         """Logs of the slopes of outcomes in f where the functions are f, (Q, S, m), by maps of each member."""
-        found = []
+        units = []
         for likelihood, phi, rows in self.parts:
             assert isinstance(likelihood, Mapped)
-            found.append(-likelihood.map(likelihood.rate(f[:, rows], phi), phi)[1])
-        return np.concatenate(found, axis=1)
+            units.append(-likelihood.map(likelihood.rate(f[:, rows], phi), phi)[1])
+        return np.concatenate(units, axis=1)
 
     def rate_moments(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected outcome, (m,) each."""
@@ -105,12 +105,12 @@ class LatentOutcomes:
 
     def draw(self, p: Mixture, rng: np.random.Generator, size: Any = 1.0) -> np.ndarray:
         """Outcomes (Q, S, m) of each member, with common random numbers at all points."""
-        found, normals = [], rng.permuted(np.tile(_NODES, (len(p.weights), 1)), axis=1).T
+        drawn, normals = [], rng.permuted(np.tile(_NODES, (len(p.weights), 1)), axis=1).T
         seed = int(rng.integers(2**31))
         for likelihood, phi, rows in self.parts:
             f = p.means[rows] + np.sqrt(p.variances[rows]) * normals[:, rows, None]
-            found.append(likelihood.draw(f, size, phi, np.random.default_rng(seed)))
-        return np.concatenate(found, axis=1)
+            drawn.append(likelihood.draw(f, size, phi, np.random.default_rng(seed)))
+        return np.concatenate(drawn, axis=1)
 
     def quantiles(self, probabilities: np.ndarray, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Quantiles (Q, m) of the expected outcome of size one, and of an outcome."""
@@ -153,12 +153,12 @@ class LatentOutcomes:
         likelihood, phi, _ = self.parts[0]
         if len(self.parts) == 1:
             return likelihood.values(p.means, p.variances, 1.0, phi)
-        found = [one.values(p.means[rows], p.variances[rows], 1.0, phi) for one, phi, rows in self.parts]
+        tables = [one.values(p.means[rows], p.variances[rows], 1.0, phi) for one, phi, rows in self.parts]
         if self.are_alike:
             # The widest range is that of all.
-            return max(found, key=lambda pair: float(np.ptp(pair[0])))
+            return max(tables, key=lambda pair: float(np.ptp(pair[0])))
         # The values of all, by the trapezoidal rule.
-        y = np.sort(np.concatenate([values for values, _ in found]), axis=0)
+        y = np.sort(np.concatenate([values for values, _ in tables]), axis=0)
         width = np.diff(y, axis=0, prepend=y[:1], append=y[-1:])
         return y, np.log(np.maximum(0.5 * (width[1:] + width[:-1]), np.finfo(float).tiny))
 
@@ -166,11 +166,11 @@ class LatentOutcomes:
         """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""
         Y, log_weights = self._values(p)
         step = max(1, _BLOCK // (len(Y) * len(p.weights) * len(_NODES)))
-        found = []
+        information = []
         for i in range(0, Y.shape[1], step):
             some = slice(i, i + step)
-            found.append(self._information(_columns(p, some), Y[:, some], log_weights[:, some], owner))
-        return np.concatenate(found)
+            information.append(self._information(_columns(p, some), Y[:, some], log_weights[:, some], owner))
+        return np.concatenate(information)
 
     def entropy(self, p: Mixture) -> np.ndarray:
         """The entropy of an outcome, nats, (m,)."""
@@ -180,11 +180,11 @@ class LatentOutcomes:
 
     def marginals(self, Y: np.ndarray, p: Mixture) -> np.ndarray:
         """:meth:`log_densities` of many outcomes, by fewer nodes."""
-        found = [
+        marginals = [
             likelihood.log_marginal(Y[:, None], p.means[rows], p.variances[rows], 1.0, phi)
             for likelihood, phi, rows in self.parts
         ]
-        return np.concatenate(found, axis=1)
+        return np.concatenate(marginals, axis=1)
 
     @property
     def n_members(self) -> int | None:
@@ -211,11 +211,11 @@ class LatentOutcomes:
         step = max(1, _BLOCK // (len(Y) * f[..., 0].size))
         for i in range(0, m, step):
             columns = slice(i, i + step)
-            found = [
+            densities = [
                 likelihood.log_density(f[None, :, rows, columns], Y[:, None, None, columns], 1.0, phi)
                 for likelihood, phi, rows in self.parts
             ]
-            log = np.concatenate(found, axis=2) + log_weights[:, None, None, columns]
+            log = np.concatenate(densities, axis=2) + log_weights[:, None, None, columns]
             out[columns] = _mutual(log.reshape(len(Y), len(weights), -1), weights)
         return out
 

@@ -35,14 +35,14 @@ class Mixture(NamedTuple):
 
 def mixture(ensemble: Ensemble, X_new: np.ndarray) -> Mixture:
     """The predictive mixture at points (m, D) in the user's units."""
-    found = []
+    moments = []
     for part in ensemble.parts:
         if part.local:
-            found += [marginal_moments(one, X_new, part.rule) for one in part.local]
+            moments += [marginal_moments(one, X_new, part.rule) for one in part.local]
         else:
             means, variances, noises = draw_moments(part.space.posterior, part.z, X_new)
-            found.append(PredictiveMoments(means, variances, variances, noises))
-    return _joined(ensemble, found)
+            moments.append(PredictiveMoments(means, variances, variances, noises))
+    return _joined(ensemble, moments)
 
 
 def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, Gradients] | None:
@@ -50,23 +50,23 @@ def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, G
 
     There are none for the variances of the marginal GP, and for some models.
     """
-    found, gradients = [], []
+    moments, gradients = [], []
     for part in ensemble.parts:
         if part.local and part.rule != "map":
             return None
         several = [plug_in_gradients(one, X_new) for one in part.local]
-        for known in several or [draw_gradients(part.space.posterior, part.z, X_new)]:
-            if known is None:
+        for derivatives in several or [draw_gradients(part.space.posterior, part.z, X_new)]:
+            if derivatives is None:
                 return None
-            found.append(known[0])
-            gradients.append([slope.reshape(-1, *X_new.shape) for slope in known[1]])
+            moments.append(derivatives[0])
+            gradients.append([slope.reshape(-1, *X_new.shape) for slope in derivatives[1]])
     mean, variance, plug_in = map(np.concatenate, zip(*gradients, strict=True))
-    return _joined(ensemble, found), Gradients(mean, variance, _left(ensemble)[:, None, None] * plug_in)
+    return _joined(ensemble, moments), Gradients(mean, variance, _left(ensemble)[:, None, None] * plug_in)
 
 
-def _joined(ensemble: Ensemble, found: list[PredictiveMoments]) -> Mixture:
+def _joined(ensemble: Ensemble, moments: list[PredictiveMoments]) -> Mixture:
     owner = np.repeat([part.owner for part in ensemble.parts], [len(part.z) for part in ensemble.parts])
-    means, variances, plug_in, noises = map(np.vstack, zip(*found, strict=True))
+    means, variances, plug_in, noises = map(np.vstack, zip(*moments, strict=True))
     return Mixture(means, variances, _left(ensemble)[:, None] * plug_in, noises, ensemble.weights, owner)
 
 

@@ -69,10 +69,10 @@ class Gradients(NamedTuple):
 
 def plug_in_gradients(gaussian: LocalGaussian, X_new: np.ndarray) -> tuple[PredictiveMoments, Gradients] | None:
     """:func:`marginal_moments` with the hyperparameters at the mode, and their derivatives in the inputs, if known."""
-    found = gaussian.posterior.moments_and_slopes(gaussian.state, X_new)
-    if found is None:
+    derivatives = gaussian.posterior.moments_and_slopes(gaussian.state, X_new)
+    if derivatives is None:
         return None
-    moments, slopes = found
+    moments, slopes = derivatives
     return _marginalize(moments, gaussian.root, "map"), Gradients(slopes.mean, slopes.variance, slopes.variance)
 
 
@@ -104,11 +104,11 @@ def draw_gradients(
     """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
     for state in _states(posterior, thetas):
-        found = posterior.moments_and_slopes(state, X_new)
-        if found is None:
+        derivatives = posterior.moments_and_slopes(state, X_new)
+        if derivatives is None:
             return None
-        moments.append(found[0])
-        inputs.append(Gradients(found[1].mean, found[1].variance, found[1].variance))
+        moments.append(derivatives[0])
+        inputs.append(Gradients(derivatives[1].mean, derivatives[1].variance, derivatives[1].variance))
     variances = np.maximum([m.variance for m in moments], 0.0)
     means, noises = np.stack([m.mean for m in moments]), np.stack([m.noise_variance for m in moments])
     return PredictiveMoments(means, variances, variances, noises), Gradients(*map(np.stack, zip(*inputs, strict=True)))

@@ -28,22 +28,22 @@ def _predicted(
     members: Members, X: np.ndarray, probabilities: np.ndarray | None, y: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     w = members.weights
-    found: dict[str, np.ndarray] = {}
+    predicted: dict[str, np.ndarray] = {}
     shifts = np.arange(max(1, _DRAWS // len(w)))
     draws = np.concatenate([members.draw(X, int(shift)) for shift in shifts])
     weights = np.tile(w, len(shifts)) / len(shifts)
     if all(process.has_mean for process in members.processes):
         means = members.means(X)
         mean = w @ means
-        found |= {"f_mean": mean, "f_variance": w @ np.square(means - mean)}
+        predicted |= {"f_mean": mean, "f_variance": w @ np.square(means - mean)}
         if probabilities is not None:
-            found["f_quantile"] = weighted_quantiles(means, w, probabilities)
-        found |= {"y_mean": mean, "y_variance": weights @ np.square(draws - mean)}
+            predicted["f_quantile"] = weighted_quantiles(means, w, probabilities)
+        predicted |= {"y_mean": mean, "y_variance": weights @ np.square(draws - mean)}
     if probabilities is not None:
-        found["y_quantile"] = weighted_quantiles(draws, weights, probabilities)
+        predicted["y_quantile"] = weighted_quantiles(draws, weights, probabilities)
     if y is not None:
-        found["y_log_density"] = members.log_mean(members.log_densities(y[None], X))[0]
-    return found
+        predicted["y_log_density"] = members.log_mean(members.log_densities(y[None], X))[0]
+    return predicted
 
 
 def weighted_quantiles(draws: np.ndarray, weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:

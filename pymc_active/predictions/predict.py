@@ -116,8 +116,8 @@ def predict(
     X_new = ensemble.gpm.read_pool(X_new)
     points = _read_points(ensemble.gpm, X_new)
     values = None if y_new is None else read_outputs(y_new if np.ndim(y_new) else [y_new], len(points), X_new, "y_new")
-    known = ensemble.gpm.read_known(len(points), X_new, y_trials=y_trials, exposure=exposure)
-    size = np.ones(len(points)) if known is None else known
+    per_row = ensemble.gpm.read_known(len(points), X_new, y_trials=y_trials, exposure=exposure)
+    size = np.ones(len(points)) if per_row is None else per_row
     if values is not None:
         # Beside other models a logarithm has no density where it is undefined.
         real = [gpm for gpm in ensemble.processes if gpm.likelihood is None or gpm.likelihood.has_unit]
@@ -125,10 +125,10 @@ def predict(
     if is_of_processes(ensemble):
         for process in ensemble.processes:
             process.check_rows(points)
-        found = predicted_outcomes(Members.of(ensemble), points, probabilities, values)
-        return _dataset(found, X_new, probabilities, ensemble.method)
-    found = _in_blocks(ensemble, LatentOutcomes.of(ensemble), size, points, probabilities, values)
-    return _dataset(found, X_new, probabilities, ensemble.method)
+        predicted = predicted_outcomes(Members.of(ensemble), points, probabilities, values)
+        return _dataset(predicted, X_new, probabilities, ensemble.method)
+    predicted = _in_blocks(ensemble, LatentOutcomes.of(ensemble), size, points, probabilities, values)
+    return _dataset(predicted, X_new, probabilities, ensemble.method)
 
 
 def _read_points(gpm: Any, X_new: Any) -> np.ndarray:
@@ -152,9 +152,9 @@ def _in_blocks(
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
 
 
-def _dataset(found: dict[str, np.ndarray], X_new: Any, probabilities: np.ndarray | None, method: str) -> xr.Dataset:
+def _dataset(predicted: dict[str, np.ndarray], X_new: Any, probabilities: np.ndarray | None, method: str) -> xr.Dataset:
     return xr.Dataset(
-        {name: (("quantile", "point") if value.ndim == 2 else "point", value) for name, value in found.items()},
+        {name: (("quantile", "point") if value.ndim == 2 else "point", value) for name, value in predicted.items()},
         coords={"point": point_labels(X_new)} | ({} if probabilities is None else {"quantile": probabilities}),
         attrs={"method": method},
     )
@@ -166,16 +166,16 @@ def _predicted(
     """The variables of :func:`predict` at X (m, D), with the points last."""
     p = mixture(ensemble, X)
     mean, f_variance = mixture_moments(p.means, p.variances, p.weights)
-    found = {"f_mean": mean, "f_variance": f_variance, "y_variance": f_variance + p.weights @ p.noises}
+    predicted = {"f_mean": mean, "f_variance": f_variance, "y_variance": f_variance + p.weights @ p.noises}
     variances = p.variances + p.noises
     if probabilities is not None:
         for name, spread in (("f_quantile", p.variances), ("y_quantile", variances)):
             # A latent variance may vanish at a data point.
             spread = np.maximum(spread, np.finfo(float).tiny)
-            found[name] = mixture_quantiles(probabilities, p.means, spread, p.weights)
+            predicted[name] = mixture_quantiles(probabilities, p.means, spread, p.weights)
     if y is not None:
-        found["y_log_density"] = mixture_log_density(y, p.means, variances, p.weights)
-    return found
+        predicted["y_log_density"] = mixture_log_density(y, p.means, variances, p.weights)
+    return predicted
 
 
 def _predicted_outcomes(
@@ -186,14 +186,14 @@ def _predicted_outcomes(
     p = mixture(ensemble, X)
     mean, variance = mixture_moments(*outcomes.moments(p, size), p.weights)
     rate_mean, rate_variance = outcomes.rate_moments(p)
-    found = {"f_mean": rate_mean, "f_variance": rate_variance, "y_mean": mean, "y_variance": variance}
+    predicted = {"f_mean": rate_mean, "f_variance": rate_variance, "y_mean": mean, "y_variance": variance}
     if probabilities is not None:
-        found["f_quantile"], found["y_quantile"] = outcomes.quantiles(probabilities, p, size)
+        predicted["f_quantile"], predicted["y_quantile"] = outcomes.quantiles(probabilities, p, size)
     if y is not None:
         log = outcomes.log_densities(y[None], p, size)[0]
         with np.errstate(divide="ignore"):
-            found["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
-    return found
+            predicted["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
+    return predicted
 
 
 def predict_from_logarithms(
@@ -204,8 +204,8 @@ def predict_from_logarithms(
     X, probabilities = _read_points(ensemble.gpm, X_new), read_probabilities(quantiles)
     if y_new is not None:
         y = read_outputs(y_new if np.ndim(y_new) else [y_new], len(X), X_new, "y_new")
-    found = _in_blocks(ensemble, LatentOutcomes.of(ensemble, LogNormal()), np.ones(len(X)), X, probabilities, y)
-    return _dataset(found, X_new, probabilities, ensemble.method)
+    predicted = _in_blocks(ensemble, LatentOutcomes.of(ensemble, LogNormal()), np.ones(len(X)), X, probabilities, y)
+    return _dataset(predicted, X_new, probabilities, ensemble.method)
 
 
 def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:

@@ -67,8 +67,8 @@ def _scans(fgraph, node):
     outputs = in_rows(scan.inner_outputs, inner)
     batched = Scan(list(inner.values()), outputs, info, mode=scan.mode, name=scan.name, strict=scan.strict)
     lengths = [length[0] for length in scan.outer_nitsot(node.inputs)]
-    found = batched(node.inputs[0][0], *traced, *lengths, *others, return_list=True)
-    return [x.swapaxes(0, 1) for x in found]
+    stacked = batched(node.inputs[0][0], *traced, *lengths, *others, return_list=True)
+    return [x.swapaxes(0, 1) for x in stacked]
 
 
 def _alike(arrays: list, n: int) -> list:

@@ -114,6 +114,6 @@ def fit(
         return choose.fit_gp(model, method, n_particles, random_seed, progressbar, executor, compile_kwargs)
     process = model if isinstance(model, Process) else Process(model, observed)
     n = process.n_particles(len(process.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
-    found = fit_process(process, n, np.random.default_rng(random_seed), progressbar, method=method)
-    warn_if_doubtful(found)
-    return found
+    fitted = fit_process(process, n, np.random.default_rng(random_seed), progressbar, method=method)
+    warn_if_doubtful(fitted)
+    return fitted

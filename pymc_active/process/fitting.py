@@ -55,25 +55,25 @@ def fit_process(
         why = "as asked" if method == "nuts" else why
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
     try:
-        found = _annealed(process, n_particles, rng, progressbar, "annealed particles", renew)
-        if _is_unsure(found):
+        fitted = _annealed(process, n_particles, rng, progressbar, "annealed particles", renew)
+        if _is_unsure(fitted):
             why = f"{n_particles} particles were uncertain, so {_MORE} times as many were annealed"
-            found = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
-            found = found.thinned(n_particles, rng)
+            fitted = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
+            fitted = fitted.thinned(n_particles, rng)
     except NoFiniteStartError:
         if method == "anneal":
             raise
         why = "annealing cannot start, since no draw from the prior has a likelihood"
         return _by_nuts(process, n_particles, rng, progressbar, why, renew, is_replaced=True)
-    if method == "anneal" or not found.diagnostics["warnings"]:
-        return found
-    doubts = "; ".join(text.partition(" (")[0] for text in found.diagnostics["warnings"])
+    if method == "anneal" or not fitted.diagnostics["warnings"]:
+        return fitted
+    doubts = "; ".join(text.partition(" (")[0] for text in fitted.diagnostics["warnings"])
     why = f"annealing was doubtful: {doubts}"
     return _by_nuts(process, n_particles, rng, progressbar, why, renew, is_replaced=True)
 
 
-def _is_unsure(found: ParticleFit) -> bool:
-    return bool(found.diagnostics["warnings"]) or not found.log_evidence_error <= _UNSURE
+def _is_unsure(fit: ParticleFit) -> bool:
+    return bool(fit.diagnostics["warnings"]) or not fit.log_evidence_error <= _UNSURE
 
 
 def _annealed(
@@ -125,9 +125,9 @@ def _sampled(process: Process, target: AnnealedModel, draws: int, rng: np.random
     start = process.flatten({k: np.where(np.isfinite(z), z, 0) for k, z in process.model.initial_point().items()})
     with pm.Model() as flat:
         z = pm.Flat("z", shape=target.n_parameters)
-        known: dict[Any, Any] = {graphs.z: z, **dict(zip(graphs.tables, map(pt.as_tensor, target.tables), strict=True))}
+        data: dict[Any, Any] = {graphs.z: z, **dict(zip(graphs.tables, map(pt.as_tensor, target.tables), strict=True))}
         log: Any = graphs.log_densities(pt.as_tensor(graphs.as_outcome(target.y)))
-        pm.Potential("log_density", pt.add(*graph_replace(log, known, strict=False)))
+        pm.Potential("log_density", pt.add(*graph_replace(log, data, strict=False)))
     sample = partial(
         pm.sample, draws, tune=_TUNE, chains=_CHAINS, cores=1, random_seed=int(rng.integers(2**31)),
         progressbar=progressbar, quiet=not progressbar, initvals={"z": start}, compute_convergence_checks=False,

@@ -78,8 +78,8 @@ class ModelGraphs:
         return pt.tensor("y", dtype=self.value.type.dtype, shape=shape)
 
     def _compile(self, inputs: list, outputs: Any, **keywords: Any) -> Callable:
-        found = ancestors(outputs if isinstance(outputs, list) else [outputs])
-        mode = vm_mode(sum(v.owner is not None for v in found))
+        variables = ancestors(outputs if isinstance(outputs, list) else [outputs])
+        mode = vm_mode(sum(v.owner is not None for v in variables))
         return OneAtATime(pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore", **keywords))
 
     def log_densities(self, y: Any, noise: Any = None) -> list[TensorVariable]:
@@ -107,7 +107,7 @@ class ModelGraphs:
         """Whether the outcome has no scale to which noise could be added."""
         return noisier(self._drawn, self.unit) is None
 
-    def densities(self, Z: np.ndarray, noise: float, *given: Any) -> list[np.ndarray]:
+    def densities(self, Z: np.ndarray, noise: float, *data: Any) -> list[np.ndarray]:
         """Log prior (S,), its gradient (S, P), and log likelihood with its gradient and derivative in the noise (S,).
 
         At Z, and ``unit``, ``heat``, y and the tables, with additional noise.
@@ -115,12 +115,12 @@ class ModelGraphs:
         noises = np.full(len(Z), noise)
         if self._each is None:
             try:
-                return self._densities(Z, noises, *given)
+                return self._densities(Z, noises, *data)
             except (NotImplementedError, TypeError, ValueError):
                 # An operation that cannot be vectorized takes one particle at a time.
                 self._each = self._of_one()
         each = self._each
-        return [np.stack(values) for values in zip(*(each(z, noise, *given) for z in Z), strict=True)]
+        return [np.stack(values) for values in zip(*(each(z, noise, *data) for z in Z), strict=True)]
 
     def _of_one(self) -> Callable:
         try:
@@ -178,11 +178,11 @@ class ModelGraphs:
 
         Equal calls draw equal numbers.
         """
-        if (found := self._draw) is None:
+        if (compiled := self._draw) is None:
             one, generators = self._draw_one
             reseed_rngs(generators, 0)
             return np.stack([one(z, *tables) for z in Z])
-        parameters, draw = found
+        parameters, draw = compiled
         leaves = [np.asarray(leaf) for leaf in parameters(Z, *tables)]
         m = max((leaf.shape[1] for leaf in leaves if leaf.ndim > 1), default=1)
         # Nothing broadcasts within a random variable at run time, and some write into their parameters.
@@ -201,8 +201,8 @@ class ModelGraphs:
             generators = [v for v in ancestors([drawn]) if isinstance(v.type, RandomType) and v.owner is None]
             # Never updated, and the same in every process.
             reseed_rngs(generators, 0)
-            inputs, given = [self.Z, *self.tables], [symbol for symbol, _ in leaves]
-            return self._compile(inputs, [leaf for _, leaf in leaves]), self._compile(given, drawn)
+            inputs, symbols = [self.Z, *self.tables], [symbol for symbol, _ in leaves]
+            return self._compile(inputs, [leaf for _, leaf in leaves]), self._compile(symbols, drawn)
         except (NotImplementedError, TypeError, ValueError):
             return None
 
@@ -278,6 +278,6 @@ def _drawn(draw: Callable, leaves: list[np.ndarray]) -> np.ndarray:
                 raise
             impossible[s] = True
     kept = [np.where(impossible.reshape(-1, *[1] * (leaf.ndim - 1)), leaf[~impossible][:1], leaf) for leaf in leaves]
-    found = np.asarray(draw(*kept), float)
-    found[impossible] = np.nan
-    return found
+    drawn = np.asarray(draw(*kept), float)
+    drawn[impossible] = np.nan
+    return drawn

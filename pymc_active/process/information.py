@@ -130,8 +130,8 @@ class Information:
         S = len(self.members)
         n = max(1, _BLOCK // S**2)
         with np.errstate(invalid="ignore"):
-            found = [self._at(X[k : k + n], shift) for k in range(0, len(X), n)]
-        value, error = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            blocks = [self._at(X[k : k + n], shift) for k in range(0, len(X), n)]
+        value, error = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         # Where the model is undefined nothing is learned.
         return np.maximum(np.nan_to_num(value), 0.0), error
 
@@ -186,9 +186,9 @@ def _possible(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def read_targets(members: Members, names: Sequence[str]) -> np.ndarray:
     """The values (S, t) of variables of the models, by name."""
-    found = []
+    blocks = []
     for process, z in zip(members.processes, members.z, strict=True):
         process.check_targets(names)
         values = process.constrain(z)
-        found.append(np.concatenate([values[name].reshape(len(z), -1) for name in names], axis=1))
-    return np.concatenate(found).astype(float)
+        blocks.append(np.concatenate([values[name].reshape(len(z), -1) for name in names], axis=1))
+    return np.concatenate(blocks).astype(float)

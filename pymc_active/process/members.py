@@ -43,16 +43,16 @@ class Members:
 
         Equal shifts draw equal numbers, others other ones.
         """
-        found = []
+        drawn = []
         for process, z in zip(self.processes, self.z, strict=True):
-            found.append(np.roll(process.draw(np.roll(z, shift, axis=0), X), -shift, axis=0))
-        return np.concatenate(found)
+            drawn.append(np.roll(process.draw(np.roll(z, shift, axis=0), X), -shift, axis=0))
+        return np.concatenate(drawn)
 
     def log_densities(self, Y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, m) at rows of X under each particle."""
         parts = [p.log_densities(z, Y[:, None], X) for p, z in zip(self.processes, self.z, strict=True)]
-        found = np.concatenate(parts, axis=1)
-        return np.where(np.isnan(found), -np.inf, found)
+        densities = np.concatenate(parts, axis=1)
+        return np.where(np.isnan(densities), -np.inf, densities)
 
     def means(self, X: np.ndarray) -> np.ndarray:
         """Expected outcomes (S, m) of each particle at rows of X (m, D); by draws where PyMC has no formula."""

@@ -44,8 +44,8 @@ _RELATIVE: dict[type, Callable] = {
 
 def _inner(rv: TensorVariable) -> list[TensorVariable]:
     """What is censored or mixed."""
-    given = rv.owner.inputs if isinstance(rv.owner.op, CensoredRV | MixtureRV) else []
-    return [one for one in given if isinstance(getattr(one.owner, "op", None), RandomVariable | SymbolicRandomVariable)]
+    parts = rv.owner.inputs if isinstance(rv.owner.op, CensoredRV | MixtureRV) else []
+    return [one for one in parts if isinstance(getattr(one.owner, "op", None), RandomVariable | SymbolicRandomVariable)]
 
 
 def noisier(rv: TensorVariable, variance: TensorVariable) -> TensorVariable | None:
@@ -53,13 +53,13 @@ def noisier(rv: TensorVariable, variance: TensorVariable) -> TensorVariable | No
     op, inner, change = rv.owner.op, _inner(rv), (_ABSOLUTE | _RELATIVE).get(type(rv.owner.op))
     if not inner and change is None:
         return None
-    given = op.dist_params(rv.owner)
-    given = change(variance, *given) if change else [noisier(v, variance) if v in inner else v for v in given]
-    if None in given:
+    params = op.dist_params(rv.owner)
+    params = change(variance, *params) if change else [noisier(v, variance) if v in inner else v for v in params]
+    if None in params:
         return None
     if isinstance(op, SymbolicRandomVariable):
-        return op.rebuild_rv(*given)
-    return op.make_node(*rv.owner.inputs[:2], *given).outputs[1]
+        return op.rebuild_rv(*params)
+    return op.make_node(*rv.owner.inputs[:2], *params).outputs[1]
 
 
 def noise_unit(rv: TensorVariable, y: np.ndarray) -> float:

@@ -203,10 +203,10 @@ class Process(FreeVariables, Model):
         return pool
 
     def _columns(self, name: Any, values: Any) -> list[tuple[Any, Any]]:
-        found = [table for table in self.tables if table.name == name and table.ndim == 2]
-        if not found or np.ndim(values) < 2:
+        matches = [table for table in self.tables if table.name == name and table.ndim == 2]
+        if not matches or np.ndim(values) < 2:
             return [(name, values)]
-        names = [self.inputs[column] for column in found[0].columns]
+        names = [self.inputs[column] for column in matches[0].columns]
         matrix = np.asarray(in_order_of(names, values, str(name)))
         if matrix.shape[1] != len(names):
             raise ValueError(f"{name} must have {len(names)} columns; got {matrix.shape[1]}")
@@ -249,8 +249,8 @@ class Process(FreeVariables, Model):
     @override
     def constrain(self, thetas):
         names = [variable.name for variable in self._model.unobserved_RVs]
-        found = self.graphs.constrain(thetas, *self.read_tables(self._data.X))
-        return dict(zip(names, map(np.asarray, found), strict=True))
+        constrained = self.graphs.constrain(thetas, *self.read_tables(self._data.X))
+        return dict(zip(names, map(np.asarray, constrained), strict=True))
 
     @override
     def posterior(self, compile_kwargs=None):
@@ -267,14 +267,14 @@ class Process(FreeVariables, Model):
 
     def check_targets(self, names: Sequence[str]) -> None:
         """Raise a ValueError unless all names are variables of the model without a value for each observation."""
-        known = [v.name for v in self._model.unobserved_RVs if v.name not in self.of_rows]
+        there = [v.name for v in self._model.unobserved_RVs if v.name not in self.of_rows]
         if rows := self.of_rows & set(names):
             raise ValueError(
                 f"targets must not have a value for each observation, as {', '.join(sorted(rows))}: for predictions at "
                 "rows use the goal 'function' with X_target="
             )
-        if not names or not set(names) <= set(known):
-            raise ValueError(f"targets must name variables of the model, some of {', '.join(known)}; got {list(names)}")
+        if not names or not set(names) <= set(there):
+            raise ValueError(f"targets must name variables of the model, some of {', '.join(there)}; got {list(names)}")
 
     @property
     def has_mean(self) -> bool:
@@ -298,11 +298,11 @@ class Process(FreeVariables, Model):
         """Log densities (K, S, m) of outcomes Y (K, 1, m) under each particle Z (S, P) at each row of X (m, D)."""
         Y = self.graphs.as_outcome(np.asarray(Y))
         with np.errstate(all="ignore"):
-            found = self.graphs.rows(Z, Y, *self.read_tables(X))
-        if found.ndim == 3:
-            return np.broadcast_to(found, (len(Y), len(Z), len(X)))
+            densities = self.graphs.rows(Z, Y, *self.read_tables(X))
+        if densities.ndim == 3:
+            return np.broadcast_to(densities, (len(Y), len(Z), len(X)))
         # Observations that depend on each other have one density together, those of several numbers a sum.
-        return found[..., None] if found.ndim < 3 else found.reshape(*found.shape[:3], -1).sum(3)
+        return densities[..., None] if densities.ndim < 3 else densities.reshape(*densities.shape[:3], -1).sum(3)
 
 
 def _made_again(

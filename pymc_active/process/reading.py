@@ -37,8 +37,8 @@ def observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
             )
         name = observed[0]
     if name not in (*observed, *free):
-        known = ", ".join([*observed, *free])
-        raise ValueError(f"observed must be a random variable of the model, one of {known}; got {name!r}")
+        choices = ", ".join([*observed, *free])
+        raise ValueError(f"observed must be a random variable of the model, one of {choices}; got {name!r}")
     # Starting values of the user's, and dimensions without a name, would keep PyMC from copying.
     light = object.__new__(pm.Model)
     light.__dict__.update(vars(model))
@@ -61,8 +61,8 @@ def observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
     order = {variable.name: k for k, variable in enumerate([*model.free_RVs, *model.deterministics])}
     for variables in (made.free_RVs, made.deterministics):
         variables.sort(key=lambda variable: order[variable.name])
-    given = {rv.name: value for rv, value in model.rvs_to_initial_values.items() if not isinstance(value, Variable)}
-    made.rvs_to_initial_values.update({rv: given.get(rv.name) for rv in made.free_RVs})
+    initial = {rv.name: value for rv, value in model.rvs_to_initial_values.items() if not isinstance(value, Variable)}
+    made.rvs_to_initial_values.update({rv: initial.get(rv.name) for rv in made.free_RVs})
     return made, name
 
 
@@ -82,8 +82,8 @@ def rows_of_data(model: pm.Model, outcome: TensorVariable, data_names: Sequence[
         return name in first and (first[name] in levels or (own is not None and first[name] != own))
 
     held = [model[name] for name in data_names if not is_of_levels(name)]
-    found = [data for data in held if data in above and isinstance(data, SharedVariable)]
-    return [data for data in found if data.type.ndim in (1, 2) and len(data_value(data)) == n]
+    among = [data for data in held if data in above and isinstance(data, SharedVariable)]
+    return [data for data in among if data.type.ndim in (1, 2) and len(data_value(data)) == n]
 
 
 def tables_of(model: pm.Model, shared: Sequence[SharedVariable]) -> tuple[list[Table], list]:

@@ -51,8 +51,8 @@ class AnnealedModel:
             y = self.graphs.as_outcome(self.y)
             blocks = np.array_split(z, len(z) * max(len(self.y), 1) // _BLOCK + 1)
             with np.errstate(all="ignore"):
-                found = [self.graphs.densities(block, noise, *self._units, y, *self.tables) for block in blocks]
-            prior, slope, value, gradient, in_noise = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                densities = [self.graphs.densities(block, noise, *self._units, y, *self.tables) for block in blocks]
+            prior, slope, value, gradient, in_noise = (np.concatenate(parts) for parts in zip(*densities, strict=True))
             # A parameter check that fails, or an overflow, is a density of zero.
             good = np.isfinite(prior) & np.isfinite(value)
             prior, value = (np.where(good, one, -np.inf) for one in (prior, value))

@@ -134,7 +134,7 @@ class Polytope:
         eye = np.eye(d)
         inside = np.block([[eye, 0.5 * width[:, None]], [-eye, 0.5 * width[:, None]]])
         slack = np.linalg.norm(self.A * np.where(width > 0, width, 0.0), axis=1)[:, None]
-        found = linprog(
+        solution = linprog(
             np.append(np.zeros(d), -1.0),
             A_ub=np.concatenate([inside, np.hstack([self.A, slack])]),
             b_ub=np.concatenate([self.high, -self.low, self.b]),
@@ -142,9 +142,9 @@ class Polytope:
             b_eq=self.e if len(self.E) else None,
             bounds=[(None, None)] * d + [(0, 1)],
         )
-        if found.status != 0:
+        if solution.status != 0:
             raise ValueError("no point of the space fulfils all constraints, or none with the fixed values")
-        return found.x[:d]
+        return solution.x[:d]
 
 
 def holds(function: Any, table: Any, name: str) -> np.ndarray:

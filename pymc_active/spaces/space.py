@@ -98,9 +98,9 @@ class Space(Summarized):
         if self.listed is None:
             stepped = {variable.name for variable in self.variables if isinstance(variable, Ordered)}
             for one in self.linear:
-                if one.is_equality and (found := stepped & {name for name, value in one.coefficients.items() if value}):
+                if one.is_equality and (names := stepped & {name for name, value in one.coefficients.items() if value}):
                     raise ValueError(
-                        f"the equation {one.text!r} has {min(found)}, which has steps, in a space of more than "
+                        f"the equation {one.text!r} has {min(names)}, which has steps, in a space of more than "
                         f"{_LISTED:,} points: make it (low, high), or list the points in a pool"
                     )
         elif not len(self.listed):
@@ -180,7 +180,7 @@ class Space(Summarized):
 
     def fixed(self, values: Mapping[str, Any]) -> dict[int, float]:
         """Values of columns that give inputs these values."""
-        found: dict[int, float] = {}
+        fixed: dict[int, float] = {}
         for name, value in values.items():
             variable = self.variables[self.names.index(name)]
             part = variable.encode(pd.Series([value], name=name))[0]
@@ -191,18 +191,18 @@ class Space(Summarized):
             if isinstance(variable, Ordered) and variable.levels is not None:
                 near = variable.levels[np.abs(variable.levels[:, 0] - part[0]).argmin()]
                 part = near if np.abs(near - part) <= ROUNDING * (variable.high - variable.low) else part
-            found |= dict(zip(self.columns[name].tolist(), part.tolist(), strict=True))
-        return found
+            fixed |= dict(zip(self.columns[name].tolist(), part.tolist(), strict=True))
+        return fixed
 
     def rows(self, linear: Sequence[Linear]) -> list[tuple[np.ndarray, float, bool]]:
         """Linear constraints over the columns: coefficients (D,), a limit, and whether it is an equation."""
-        found = []
+        rows = []
         for one in linear:
             row = np.zeros(len(self.inputs))
             for name, value in one.coefficients.items():
                 row[self.columns[name]] = value
-            found.append((row, one.limit, one.is_equality))
-        return found
+            rows.append((row, one.limit, one.is_equality))
+        return rows
 
     @cached_property
     def polytope(self) -> Polytope:
@@ -211,12 +211,12 @@ class Space(Summarized):
 
     def can_be(self, Z: np.ndarray, rounding: float = ROUNDING) -> np.ndarray:
         """Whether points (n, D) fulfil all constraints, (n,), linear ones up to a share of their terms."""
-        found = self.polytope.holds(Z, rounding)
-        if self.functions and found.any():
-            table, rows = self.decode(Z[found]), np.flatnonzero(found)
+        possible = self.polytope.holds(Z, rounding)
+        if self.functions and possible.any():
+            table, rows = self.decode(Z[possible]), np.flatnonzero(possible)
             for function in self.functions:
-                found[rows] &= holds(function, table, getattr(function, "__name__", "function"))
-        return found
+                possible[rows] &= holds(function, table, getattr(function, "__name__", "function"))
+        return possible
 
     def broken(self, Z: np.ndarray) -> str | None:
         """That a point of Z (n, D) cannot be made, nor one that was weighed like it, in words, if so."""
@@ -237,15 +237,15 @@ class Space(Summarized):
         levels = [variable.levels for variable in self.variables if variable.levels is not None]
         if len(levels) < len(self.variables):
             return None
-        found, most = np.empty((1, 0)), _COMBINATIONS if self.linear or self.functions else _LISTED
+        listed, most = np.empty((1, 0)), _COMBINATIONS if self.linear or self.functions else _LISTED
         for some in levels:
             # Constraints may leave fewer.
-            if len(found) * len(some) > most:
+            if len(listed) * len(some) > most:
                 return None
-            found = np.hstack([np.repeat(found, len(some), axis=0), np.tile(some, (len(found), 1))])
-            found = found[self._may_become(found)]
-        found = found[self.can_be(found)] if len(found) else found
-        return found if len(found) <= _LISTED else None
+            listed = np.hstack([np.repeat(listed, len(some), axis=0), np.tile(some, (len(listed), 1))])
+            listed = listed[self._may_become(listed)]
+        listed = listed[self.can_be(listed)] if len(listed) else listed
+        return listed if len(listed) <= _LISTED else None
 
     def _may_become(self, first: np.ndarray) -> np.ndarray:
         """Whether points with these ``first`` columns (n, k) may fulfil all linear constraints, (n,)."""
@@ -268,16 +268,16 @@ class Space(Summarized):
                 raise ValueError("no point of the space has the fixed values")
             return rows[rng.integers(len(rows), size=n)]
         real, walk = np.flatnonzero(self.is_real), self._walk(fixed) if fixed else self._free_walk
-        found: list[np.ndarray] = []
+        drawn: list[np.ndarray] = []
         for k in range(_TRIES):
-            size = max(2 * (n - sum(map(len, found))), min(32 << k, _MOST_DRAWN))
+            size = max(2 * (n - sum(map(len, drawn))), min(32 << k, _MOST_DRAWN))
             Z = self.at(rng.uniform(size=(size, len(self.variables))))
             if walk is not None:
                 Z[:, real] = walk.draw(size, rng)
             Z[:, list(fixed)] = list(fixed.values())
-            found.append(Z[self.can_be(Z)])
-            if sum(map(len, found)) >= n:
-                return np.concatenate(found)[:n]
+            drawn.append(Z[self.can_be(Z)])
+            if sum(map(len, drawn)) >= n:
+                return np.concatenate(drawn)[:n]
         if fixed:
             one = self.decode(Z[-1:]).iloc[0]
             shown = " and ".join(f"{name} = {one[name]}" for name in self.names if self.columns[name][0] in fixed)
@@ -311,36 +311,36 @@ class Space(Summarized):
         Those that cannot be made stay what they are.
         """
         low, high = self.limits
-        found, is_free = Z.copy(), ~np.isin(np.arange(len(low)), list(fixed))
+        near, is_free = Z.copy(), ~np.isin(np.arange(len(low)), list(fixed))
         real = self.is_real & is_free
         moves = step * (high - low) * rng.normal(size=Z.shape) * real
         if len(E := self.polytope.E * real):
             # Along the equations.
             moves -= moves @ np.linalg.pinv(E) @ E
-        found += moves
-        found[:, real] = np.clip(found[:, real], low[real], high[real])
+        near += moves
+        near[:, real] = np.clip(near[:, real], low[real], high[real])
         changes = [v for v in self.variables if v.levels is not None and is_free[self.columns[v.name]].all()]
         which = rng.integers(2 * len(changes), size=len(Z)) if changes else np.empty(0, int)
         for k, variable in enumerate(changes):
             rows = np.flatnonzero(which == k)
-            found[np.ix_(rows, self.columns[variable.name])] = variable.at(rng.uniform(size=len(rows)))
-        return np.where(self.can_be(found)[:, None], found, Z)
+            near[np.ix_(rows, self.columns[variable.name])] = variable.at(rng.uniform(size=len(rows)))
+        return np.where(self.can_be(near)[:, None], near, Z)
 
     def moves(self, fixed: Mapping[int, float]) -> list[tuple[np.ndarray, np.ndarray]]:
         """The columns of each input with levels that is not fixed, and the levels (L, columns)."""
-        found = [(self.columns[v.name], v.levels) for v in self.variables]
-        return [(columns, levels) for columns, levels in found if levels is not None and not set(columns) & set(fixed)]
+        moves = [(self.columns[v.name], v.levels) for v in self.variables]
+        return [(columns, levels) for columns, levels in moves if levels is not None and not set(columns) & set(fixed)]
 
     def snap(self, Z: np.ndarray, fixed: Mapping[int, float] = MappingProxyType({})) -> np.ndarray:
         """Points (n, D) moved to the next levels, into the ends, and to the ``fixed`` values of some columns."""
-        found = np.clip(Z, *self.limits)
+        snapped = np.clip(Z, *self.limits)
         for variable in self.variables:
             if variable.levels is not None:
                 columns = self.columns[variable.name]
-                away = np.square(found[:, None, columns] - variable.levels).sum(2)
-                found[:, columns] = variable.levels[away.argmin(1)]
-        found[:, list(fixed)] = list(fixed.values())
-        return found
+                away = np.square(snapped[:, None, columns] - variable.levels).sum(2)
+                snapped[:, columns] = variable.levels[away.argmin(1)]
+        snapped[:, list(fixed)] = list(fixed.values())
+        return snapped
 
     def spread(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Points (n, D): of several Latin hypercubes, or random sets that can be made, the one that is spread most."""

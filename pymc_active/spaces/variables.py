@@ -167,10 +167,10 @@ class Categorical(Variable):
     @property
     @override
     def groups(self):
-        found = [(self.name, list(range(self.n_labels)), 1.0)]
+        groups = [(self.name, list(range(self.n_labels)), 1.0)]
         if self.descriptors is not None:
-            found.append((f"{self.name} descriptors", list(range(self.n_labels, len(self.columns))), 1.0))
-        return found
+            groups.append((f"{self.name} descriptors", list(range(self.n_labels, len(self.columns))), 1.0))
+        return groups
 
     @override
     def encode(self, values):
@@ -191,8 +191,8 @@ class Categorical(Variable):
 
 def _numbers_of(values: pd.Series, name: str, labels: list) -> list[int]:
     """Positions of values among the labels; a ValueError for one that is none of them."""
-    known = {label: k for k, label in enumerate(labels)}
-    numbers = [known.get(value, -1) for value in values.tolist()]
+    number_of = {label: k for k, label in enumerate(labels)}
+    numbers = [number_of.get(value, -1) for value in values.tolist()]
     if -1 in numbers:
         strange, more = values.iloc[numbers.index(-1)], ", …" if len(labels) > 8 else ""
         raise ValueError(f"{name} must be one of {', '.join(map(repr, labels[:8]))}{more}; got {strange!r}")

@@ -83,9 +83,9 @@ class FittedKernels:
         if self.fit_keywords.get("n_restarts", np.inf) <= _RANKED:
             return
         best = [str(record.expression) for record in self.ranked()[:_THOROUGH]]
-        known = {label: self.modes[label] for label in best if label not in self.thorough}
-        if known:
-            self._fit({label: fit.gpm for label, fit in known.items()}, known)
+        rough = {label: self.modes[label] for label in best if label not in self.thorough}
+        if rough:
+            self._fit({label: fit.gpm for label, fit in rough.items()}, rough)
 
     def _fit(
         self, models: dict[str, GPModel], starts: Mapping[str, LaplaceFit], n_restarts: int | None = None
@@ -182,7 +182,7 @@ class FittedKernels:
         structure = {label: self.log_prior(label) for label in labels}
         log_evidence = pd.Series(self._log_evidences(), dtype=float)
         scores = (log_evidence + pd.Series(structure)).dropna()
-        known = {
+        by_label = {
             "probability": pd.Series(softmax(scores.where(np.isfinite(scores), -np.inf)), scores.index),
             "log_evidence": log_evidence,
             "log_prior": pd.Series(structure),
@@ -190,7 +190,7 @@ class FittedKernels:
             "bic": pd.Series(self.bics),
             "n_parameters": pd.Series({label: float(_count(fit)) for label, fit in self.modes.items()}),
         }
-        columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in known.items()}
+        columns: dict[str, Any] = {name: series.reindex(labels).to_numpy(float) for name, series in by_label.items()}
         is_doubtful = pd.Series({label: fit.is_doubtful for label, fit in self.modes.items()})
         doubtful = is_doubtful.reindex(labels, fill_value=True).to_numpy(bool)
         records = self.records.values()

@@ -83,14 +83,14 @@ class Growth:
         """What is one step away and not tried yet, each with the best of its parents, the first."""
         self.expanded.update(parents)
         largest = self.depth - 1 + max(len(base_kernels(kernel)) for kernel in self.first)
-        found: dict[Expression, Expression | None] = {}
+        children: dict[Expression, Expression | None] = {}
         for parent in parents:
             steps = (*parent.neighbours(self.bases, self.n_inputs), *parent.simpler(), *parent.exchanged())
             for child in steps:
                 is_idle = is_redundant(child, beside_a_constant=self.beside_a_constant)
                 if not is_idle and child not in self.search.records and len(base_kernels(child)) <= largest:
-                    found.setdefault(child, parent)
-        return found
+                    children.setdefault(child, parent)
+        return children
 
     def _fit(self, chosen: Mapping[Expression, Expression | None], level: int, what: str) -> None:
         with progress(what, len(chosen), self.progressbar) as advance:

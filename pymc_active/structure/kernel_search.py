@@ -228,7 +228,7 @@ def compositional_kernel_search(
     models["x_scale"] = None if in_box else x_scale
     if period is not None and not any(one.name in ("PER", "PER0") for one in base):
         raise ValueError("period is of PER and PER0, which are not among the bases: add one, or leave period out")
-    if any(len(known) > 1 for known in known_periods(period, input_labels(X, n_inputs))):
+    if any(len(periods) > 1 for periods in known_periods(period, input_labels(X, n_inputs))):
         raise ValueError(f"a search takes one known period for an input; got {period!r}: leave out the longer ones")
     # Periods, bounds, data and priors that do not suit each other.
     warn_of_data(composite_gp(X, y, reduce(add, base), **models))  # type: ignore[arg-type]
@@ -284,18 +284,18 @@ def compositional_kernel_search(
         raise RuntimeError(f"all {len(records)} fits failed, the first with: {next(iter(records)).error}")
 
     def result(growth: Growth, **more: Any) -> StructureSearch:
-        found, is_last = growth.search, growth is (of_log or of_y)
+        search, is_last = growth.search, growth is (of_log or of_y)
         why = stopped if stopped and (is_last or not growth.stopped) else growth.stopped
         # An interrupted search may have sampled none.
-        return StructureSearch(found.table(), found.fits, why, **more)
+        return StructureSearch(search.table(), search.fits, why, **more)
 
     chosen = result(of_y) if of_log is None else result(of_log, is_of_logarithm=True)
-    found = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
+    of_both = chosen if of_log is None else result(of_y, logarithm=chosen, gain=float(gain))
     modes = (of_log or of_y).search.modes
     _warn(chosen, modes, "" if of_log is None else " for the logarithm of y")
     if advice:
         warn_user(advice, DataWarning)
-    return found
+    return of_both
 
 
 def _may_multiply(y: np.ndarray) -> bool:

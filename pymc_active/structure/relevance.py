@@ -95,25 +95,25 @@ def relevance(
     if gpm.embedding is not None:
         embedding_of(gpm)
     thetas, summary, attrs = _thetas(gpm, source, draws, random_seed), ("summary", "input"), {"ci_prob": ci_prob}
-    found: dict[str, Any] = {}
+    rows: dict[str, Any] = {}
     if gpm.space is not None and gpm.space.has_labels:
         unit = np.array([group.unit for group in gpm.space.groups])
-        found = {
+        rows = {
             "loading": (summary, summarize(unit / gpm.constrain(thetas)["lengthscale"], ci_prob)),
             "unit": ("input", unit),
         }
         names = [group.name for group in gpm.space.groups]
-        return xr.Dataset(found, {"summary": summary_names, "input": names}, attrs)
+        return xr.Dataset(rows, {"summary": summary_names, "input": names}, attrs)
     if gpm.embedding is None:
         warn_if(confounded(getattr(source, "X", gpm.X), gpm.inputs))
         loading = gpm.x_map.scale / _lengthscales(gpm, thetas, var_name)
     else:
         R = gpm.embeddings(thetas)
         loading, attrs["n_components"] = np.linalg.norm(R, axis=1), R.shape[1]
-        found["leverage"] = summary, summarize(np.square(_orthonormal_rows(R)).sum(1), ci_prob)
-    found["unit"] = "input", np.broadcast_to(gpm.x_map.scale, len(gpm.inputs))
-    found = {"loading": (summary, summarize(with_slope(gpm, thetas, loading), ci_prob)), **found}
-    return xr.Dataset(found, {"summary": summary_names, "input": gpm.inputs}, attrs)
+        rows["leverage"] = summary, summarize(np.square(_orthonormal_rows(R)).sum(1), ci_prob)
+    rows["unit"] = "input", np.broadcast_to(gpm.x_map.scale, len(gpm.inputs))
+    rows = {"loading": (summary, summarize(with_slope(gpm, thetas, loading), ci_prob)), **rows}
+    return xr.Dataset(rows, {"summary": summary_names, "input": gpm.inputs}, attrs)
 
 
 def _lengthscales(gpm: GPModel, thetas: np.ndarray, var_name: str) -> np.ndarray:
@@ -198,13 +198,13 @@ def with_slope(gpm: GPModel, thetas: np.ndarray, loading: np.ndarray) -> np.ndar
     squared exponential, s times this is the root mean square of f's derivative.
     """
     posterior = gpm.posterior().of_each
-    found = loading.copy()
-    for entry, theta in zip(found, thetas, strict=True):
+    signed = loading.copy()
+    for entry, theta in zip(signed, thetas, strict=True):
         slope = np.sqrt(np.square(posterior.prior_mean(theta, posterior.X)[1]).mean(0))
         if slope.any():
             variance = ConditionedGP(posterior, theta).prior_variance(posterior.X).mean()
             np.hypot(entry, slope / np.sqrt(variance), out=entry)
-    return found
+    return signed
 
 
 def embedding_draws(
@@ -247,16 +247,16 @@ def _thetas(gpm: GPModel, source: Any, draws: int, random_seed: Any) -> np.ndarr
 
 def embedding_of(gpm: GPModel) -> tuple[slice, tuple[int, int]]:
     """Position of R in theta, and its shape; a ValueError if the model has no embedding of all its inputs."""
-    found = gpm.embedding_slice
-    if found is None:
+    embedding = gpm.embedding_slice
+    if embedding is None:
         raise ValueError(
             "the model has no embedding (see embedding_gp): relevance, sobol_indices and plot_predictions take any "
             "model"
         )
     n_inputs = gpm.X.shape[1]
-    if found[1][1] != n_inputs:
-        raise ValueError(f"R must act on all {n_inputs} inputs to be shown; it acts on {found[1][1]}")
-    return found
+    if embedding[1][1] != n_inputs:
+        raise ValueError(f"R must act on all {n_inputs} inputs to be shown; it acts on {embedding[1][1]}")
+    return embedding
 
 
 def principal_axes(fit: Fit) -> np.ndarray:

@@ -157,18 +157,18 @@ def sobol_indices(
     wide = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), 1.0))
     box = None if len(inputs) < len(low) else list(zip(low, low + wide, strict=True))
     paths = draw_paths(source, n_paths=draws, draws=_HYPERPARAMETERS, bounds=box, random_seed=rng)
-    found = []
+    parts = []
     with progress("Evaluating functions", len(paths.parts), progressbar) as advance:
         for part in paths.parts:
             # Points of its own, or all draws would share the error of the integrals, and no interval would show it.
             u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
             A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
-            found.append(_indices(PosteriorPaths(model_of(source).inputs, [part]), A, B, columns))
+            parts.append(_indices(PosteriorPaths(model_of(source).inputs, [part]), A, B, columns))
             advance()
     dims = {"first": ["input"], "total": ["input"], "variance": []}
     variables = {}
     for name, dim in dims.items():
-        drawn = np.concatenate([one[name] for one in found])
+        drawn = np.concatenate([one[name] for one in parts])
         variables[name] = (("summary", *dim), summarize(drawn, ci_prob))
         variables[f"{name}_draws"] = (("draw", *dim), drawn)
     coords: dict[str, Any] = {"summary": summary_names, "input": inputs}
@@ -238,8 +238,8 @@ def _quantiles(source: Any, inputs: list, bounds: Any, distribution: Any) -> Cal
         raise ValueError("pass bounds= or distribution=, not both: bounds mean uniform inputs")
     if isinstance(distribution, list | tuple) and all(hasattr(one, "ppf") for one in distribution):
         if len(distribution) != D:
-            found = f"got {len(distribution)}"
-            raise ValueError(f"distribution must have one distribution for each of the {D} inputs; {found}")
+            reason = f"got {len(distribution)}"
+            raise ValueError(f"distribution must have one distribution for each of the {D} inputs; {reason}")
         return lambda u: np.column_stack([one.ppf(u[:, i]) for i, one in enumerate(distribution)])
     rows = read_inputs(distribution, "distribution", inputs=inputs)
     return lambda u: np.column_stack([np.quantile(rows[:, i], u[:, i], method="inverted_cdf") for i in range(D)])

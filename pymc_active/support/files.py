@@ -146,8 +146,8 @@ def read_generator(state: Any) -> np.random.Generator:
         bits = _GENERATORS[state["bit_generator"]]()
         bits.state = state
     except (KeyError, TypeError, ValueError) as error:
-        known = ", ".join(sorted(_GENERATORS))
-        raise ValueError(f"the state of the random generator is not one of {known}: {error}") from error
+        choices = ", ".join(sorted(_GENERATORS))
+        raise ValueError(f"the state of the random generator is not one of {choices}: {error}") from error
     return np.random.Generator(bits)
 
 
@@ -176,9 +176,9 @@ def _warn_of_versions(path: Path, header: Mapping[Any, Any]) -> None:
 
 def _foreign(path: Path, header: Mapping[Any, Any], kind: str, format_version: int) -> str | None:
     """What is wrong with a file of something else, or of another version of the format."""
-    found = header.get("kind")
-    if found != kind:
-        what = f"one of {found}" if isinstance(found, str) else "something else"
+    kind_there = header.get("kind")
+    if kind_there != kind:
+        what = f"one of {kind_there}" if isinstance(kind_there, str) else "something else"
         return f"{path} is no file of {kind}, as its save method writes it, but {what}"
     given = int(header["format_version"])
     if given == format_version:
@@ -211,8 +211,8 @@ def _refusing(path: Path, problem: str) -> Iterator[None]:
 
 def _revision(contents: bytes) -> str | None:
     """The checksum at the end of a file; None if there is none, or if it does not fit the bytes before."""
-    found = hashlib.sha256(contents[:-_SEALED]).hexdigest()
-    return found if contents[-_SEALED:] == _SEAL + found.encode() else None
+    digest = hashlib.sha256(contents[:-_SEALED]).hexdigest()
+    return digest if contents[-_SEALED:] == _SEAL + digest.encode() else None
 
 
 def _to_list(value: Any) -> Any:

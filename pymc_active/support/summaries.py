@@ -44,8 +44,8 @@ class Summary(NamedTuple):
         """
         parts = [f"<p><strong>{escape(self.title)}</strong></p>"]
         cell = ' style="text-align: left"'
-        known = [(escape(str(name)), escape(str(value))) for name, value in self._known()]
-        rows = [f"<tr><th{cell}>{name}</th><td{cell}>{value}</td></tr>" for name, value in known]
+        entries = [(escape(str(name)), escape(str(value))) for name, value in self._known()]
+        rows = [f"<tr><th{cell}>{name}</th><td{cell}>{value}</td></tr>" for name, value in entries]
         if rows:
             parts.append(f"<table><tbody>{''.join(rows)}</tbody></table>")
         for shown, is_named, more in self._cut():

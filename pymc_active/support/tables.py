@@ -34,8 +34,8 @@ def read_inputs(X: Any, what: str = "X", width: int | None = None, inputs: Seque
     try:
         values = as_floats(X)
     except (TypeError, ValueError) as error:
-        found = f"{type(X).__name__}: {error}{_without_numbers(X)}"
-        raise TypeError(f"{what} must hold numbers, shape (n, n_inputs); got {found}") from None
+        reason = f"{type(X).__name__}: {error}{_without_numbers(X)}"
+        raise TypeError(f"{what} must hold numbers, shape (n, n_inputs); got {reason}") from None
     if values.ndim == 1 and width in (None, 1):
         values = values[:, None]
     if values.ndim != 2:
@@ -67,10 +67,10 @@ def _without_numbers(X: Any) -> str:
     if not isinstance(X, pd.DataFrame):
         return ""
     is_text = {name: not (_is_date(dtype) or pd.api.types.is_numeric_dtype(dtype)) for name, dtype in X.dtypes.items()}
-    found = [name for name in X if is_text[name]]
-    columns = ", ".join(map(str, found))
+    text_columns = [name for name in X if is_text[name]]
+    columns = ", ".join(map(str, text_columns))
     remedy = "for labels pass space=pma.Space({...}), or a table of all candidates as space=; leave other columns out"
-    if found and X[found].astype(str).apply(lambda column: column.str.match(r"\s*[-+]?\d").all()).all():
+    if text_columns and X[text_columns].astype(str).apply(lambda column: column.str.match(r"\s*[-+]?\d").all()).all():
         remedy = "strip units, and read decimal commas by pd.read_csv(..., decimal=',')"
     return f" (see {columns}: {remedy})" if columns else ""
 
@@ -115,11 +115,11 @@ def _is_date(dtype: Any) -> bool:
 def _check_objects(values: Any) -> None:
     """Raise a TypeError for dates and, outside of pandas, None, which a conversion would take for numbers and NaN."""
     try:
-        found = np.asarray(values) if values is None or isinstance(values, list | tuple) else values
+        array = np.asarray(values) if values is None or isinstance(values, list | tuple) else values
     except (TypeError, ValueError):  # of unequal lengths, say, which the conversion refuses
         return
-    kind = getattr(getattr(found, "dtype", None), "kind", "")
-    elements = np.asarray(found).ravel().tolist() if kind == "O" else []
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    elements = np.asarray(array).ravel().tolist() if kind == "O" else []
     dates = date, timedelta, np.datetime64, np.timedelta64
     if kind in ("m", "M") or any(isinstance(one, dates) for one in elements):
         raise TypeError("dates are not numbers; write e.g. days since the first")
@@ -182,13 +182,13 @@ def read_error_bars(y_sd: Any, n: int, X: Any = None) -> np.ndarray | None:
     """Standard deviations (n,), from these or one number, checked like :func:`read_outputs`; None stays None."""
     if y_sd is None:
         return None
-    given = read_numbers(y_sd, "y_sd")
-    if (bad := ~((given >= 0) & (given <= LARGEST))).any():
+    sds = read_numbers(y_sd, "y_sd")
+    if (bad := ~((sds >= 0) & (sds <= LARGEST))).any():
         raise ValueError(
             f"y_sd must hold standard deviations in units of y, finite and not negative, 0 where none is known; got "
-            f"{given[bad][0]:g}"
+            f"{sds[bad][0]:g}"
         )
-    return read_outputs(y_sd if given.ndim else np.full(n, given), n, X, "y_sd")
+    return read_outputs(y_sd if sds.ndim else np.full(n, sds), n, X, "y_sd")
 
 
 def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
@@ -241,8 +241,8 @@ def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None =
     if isinstance(bounds, Mapping):
         names = list(bounds if inputs is None else inputs)
         if set(names) != set(bounds):
-            found, known = ", ".join(map(str, bounds)), ", ".join(map(str, names))
-            raise ValueError(f"bounds by name must have the inputs {known}; got {found}")
+            given_names, known = ", ".join(map(str, bounds)), ", ".join(map(str, names))
+            raise ValueError(f"bounds by name must have the inputs {known}; got {given_names}")
         bounds = [bounds[name] for name in names]
     try:
         box = as_floats(bounds)
@@ -293,23 +293,23 @@ def in_order_of(inputs: Sequence, X: Any, what: str = "X") -> Any:
     """
     if (space := getattr(inputs, "space", None)) is not None:
         return space.encode(X, what)
-    names, known = _column_labels(X), list(inputs)
-    if names is None or names == known or np.ndim(X) != 2:
+    names, expected = _column_labels(X), list(inputs)
+    if names is None or names == expected or np.ndim(X) != 2:
         return X
-    labels, wanted = names, known
-    if set(names) != set(known):
-        if _are_counted(names) or _are_counted(known):
+    labels, wanted = names, expected
+    if set(names) != set(expected):
+        if _are_counted(names) or _are_counted(expected):
             return X
-        labels, wanted = _as_text(names), _as_text(known)
+        labels, wanted = _as_text(names), _as_text(expected)
     if len(labels) == len(wanted) and set(labels) == set(wanted):
         order = [labels.index(name) for name in wanted]
         return X.iloc[:, order] if isinstance(X, pd.DataFrame) else X[:, order]
     missing = [name for name in wanted if name not in labels]
     unknown = [name for name in labels if name not in wanted]
     differences = {"missing": missing, "unknown": unknown, "twice": [n for n in wanted if labels.count(n) > 1]}
-    found = "; ".join(f"{word}: {', '.join(map(str, which[:5]))}" for word, which in differences.items() if which)
-    remedy = f": write {what}[{known}]" if not missing and len(known) <= 5 else ""
-    raise ValueError(f"{what} must have the model's inputs as columns, in any order ({found}){remedy}")
+    listed = "; ".join(f"{word}: {', '.join(map(str, which[:5]))}" for word, which in differences.items() if which)
+    remedy = f": write {what}[{expected}]" if not missing and len(expected) <= 5 else ""
+    raise ValueError(f"{what} must have the model's inputs as columns, in any order ({listed}){remedy}")
 
 
 def _are_counted(names: Sequence) -> bool:

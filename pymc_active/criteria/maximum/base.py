@@ -48,7 +48,7 @@ def sample_optima(
     shares: dict[ConditionedGP, int] = {}
     for gp, share in zip(gps, np.diff(np.linspace(0, n_optima, len(gps) + 1).round().astype(int)), strict=True):
         shares[gp] = shares.get(gp, 0) + int(share)
-    found = []
+    optima = []
     for gp, share in shares.items():
         if not share:
             continue
@@ -57,13 +57,13 @@ def sample_optima(
             paths = Paths(gp, share, n_features, rng, pool.min(0), pool.max(0))
             rows, values = maximize_over_pool(paths, pool)
             nothing = np.zeros((share, pool.shape[1]))
-            found.append(OptimizedPaths(gp, paths, PathMaxima(pool[rows], values, nothing == 0, nothing, {})))
+            optima.append(OptimizedPaths(gp, paths, PathMaxima(pool[rows], values, nothing == 0, nothing, {})))
         else:
             low, high = gp.x_map(domain.low), gp.x_map(domain.high)
             paths = Paths(gp, share, n_features, rng, low, high)
-            found.append(OptimizedPaths(gp, paths, maximize_paths(paths, low, high, rng)))
+            optima.append(OptimizedPaths(gp, paths, maximize_paths(paths, low, high, rng)))
         advance()
-    return found
+    return optima
 
 
 class OfOneGP(NamedTuple):
@@ -196,28 +196,28 @@ def score_or_maximize(
         result = score_pool(scorer.score, gpm, X_pool, criterion.name, scorer.units)
     else:
         rng = np.random.default_rng(criterion.random_seed)
-        found = distinct_maxima(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
+        maxima = distinct_maxima(maximize(scorer, criterion.domain.low, criterion.domain.high, rng))
         names = [label if isinstance(label, str) else f"x{label}" for label in gpm.inputs]
-        coords = {name: ("point", column) for name, column in zip(names, found.X.T, strict=True)}
-        result = xr.DataArray(found.values, dims="point", coords=coords, name=criterion.name)
+        coords = {name: ("point", column) for name, column in zip(names, maxima.X.T, strict=True)}
+        result = xr.DataArray(maxima.values, dims="point", coords=coords, name=criterion.name)
     return result.assign_attrs(units=scorer.units, **scorer.diagnostics)
 
 
 def named_source(source: Any, model: GPModel | None, named: dict[str, Any]) -> tuple[Any, GPModel | None]:
     """The source and its model, which may be given as a model and one of some keywords."""
-    given = [name for name, value in named.items() if value is not None]
-    if not given and not isinstance(source, GPModel) and source is not None:
+    names = [name for name, value in named.items() if value is not None]
+    if not names and not isinstance(source, GPModel) and source is not None:
         return source, model
-    if len(given) != 1:
+    if len(names) != 1:
         raise ValueError(
-            f"pass a fit, or a GPModel with exactly one of point=, fit= and trace=; got {' and '.join(given) or 'none'}"
+            f"pass a fit, or a GPModel with exactly one of point=, fit= and trace=; got {' and '.join(names) or 'none'}"
         )
     if source is not None and not isinstance(source, GPModel):
-        raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got {type(source).__name__}")
-    if given == ["fit"]:
+        raise TypeError(f"with {names[0]}= the first argument must be its GPModel; got {type(source).__name__}")
+    if names == ["fit"]:
         models = models_of(named["fit"])
         if source is not None and models and all(one is not source for one in models):
             raise ValueError("fit= belongs to another model than the first argument: pass the fit alone")
     elif source is None:
-        raise TypeError(f"with {given[0]}= the first argument must be its GPModel; got None")
-    return named[given[0]], source
+        raise TypeError(f"with {names[0]}= the first argument must be its GPModel; got None")
+    return named[names[0]], source

@@ -30,9 +30,9 @@ class EntropySearch(OptimumCriterion):
     def set_up(self, ensemble, gps, rng):
         # Half of the representers follow the distribution of the maximum.
         optima = self.sample_optima(gps, rng)
-        found = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
-        parts = [OfOneGP(one.gp, 1, one) for one in found]
-        told = {"n_hyperparameters": len(optima), "n_representers": len(found[0].X)}
+        representers = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
+        parts = [OfOneGP(one.gp, 1, one) for one in representers]
+        told = {"n_hyperparameters": len(optima), "n_representers": len(representers[0].X)}
         return OptimumScorer(ensemble, optima, parts, self.units, _DRAWS * (_OUTCOMES + 1), told, has_gradient=False)
 
     def _spread(self, optima, rng: np.random.Generator) -> np.ndarray:

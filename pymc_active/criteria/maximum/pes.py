@@ -146,8 +146,8 @@ class Pes(OptimumCriterion):
             return scorer_of_heights(ensemble, optima, told | {"constraints": "none (max_value_entropy)"})
         parts = [part for part in parts if len(part.keep)]
         S, k, q = parts[0].maxima.T.shape
-        given = [OfOneGP(part.gp, len(part.keep), part) for part in parts]
-        return OptimumScorer(ensemble, optima, given, self.units, S * (k + q) + len(parts[0].gp.y), told)
+        conditioned = [OfOneGP(part.gp, len(part.keep), part) for part in parts]
+        return OptimumScorer(ensemble, optima, conditioned, self.units, S * (k + q) + len(parts[0].gp.y), told)
 
     def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
         values = None

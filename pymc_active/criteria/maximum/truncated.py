@@ -43,8 +43,8 @@ def truncated_moments(
     L = _cholesky(W)
     standard, log_weight = np.empty((k, S, n)), np.zeros((S, n))
     for i in range(k):
-        given = (mean[:, i] - bound[:, i])[:, None] + np.einsum("jsn,sj->sn", standard[:i], L[:, i, :i])
-        log_share = log_ndtr(given / L[:, i, i, None])
+        limits = (mean[:, i] - bound[:, i])[:, None] + np.einsum("jsn,sj->sn", standard[:i], L[:, i, :i])
+        log_share = log_ndtr(limits / L[:, i, i, None])
         log_weight += log_share
         standard[i] = -ndtri_exp(log_share + log_uniform[:, i])
     weight = softmax(log_weight, axis=1)

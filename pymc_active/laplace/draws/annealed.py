@@ -29,8 +29,8 @@ _TRIALS = 1000
 def annealed_draws(expansions: Sequence[Expansion], draws: int, rng: np.random.Generator) -> Annealed:
     """Particles of the posterior around modes, best first, and its evidence."""
     path = _Path(expansions, rng)
-    found = anneal(path, path.draw(draws, rng), rng)
-    return replace(found, log_evidence=found.log_evidence + expansions[0].space.log_complement)
+    annealed = anneal(path, path.draw(draws, rng), rng)
+    return replace(annealed, log_evidence=annealed.log_evidence + expansions[0].space.log_complement)
 
 
 class _Path:

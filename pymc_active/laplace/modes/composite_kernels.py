@@ -64,31 +64,31 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
     seeds = rng.integers(2**63, size=n_restarts)
     is_near = same_place(searcher.posterior, _NEAR)
     climb, climbs = partial(searcher.climb, iterations=_ROUGH), partial(several, searcher.posterior)
-    found = climbs(climb, starts, advance=advance)
+    modes = climbs(climb, starts, advance=advance)
     n_new = n_restarts - n_changes
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
-    found += climbs(partial(_fresh, searcher), fresh, seeds[:n_new], advance=advance)
+    modes += climbs(partial(_fresh, searcher), fresh, seeds[:n_new], advance=advance)
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
-        best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
+        best = [mode.z for mode in distinct(modes, _ALIKE, is_near)[:_BEST]]
         if best and len(part):
             changed = [best[i % len(best)] for i in range(len(part))]
-            found += climbs(partial(_change, searcher), changed, part, advance=advance)
+            modes += climbs(partial(_change, searcher), changed, part, advance=advance)
     # A longer alias fits as well, and the prior most often prefers it by far.
-    best = [mode.z for mode in distinct(found, _ALIKE, is_near)[:_BEST]]
+    best = [mode.z for mode in distinct(modes, _ALIKE, is_near)[:_BEST]]
     longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]  # type: ignore[arg-type]
-    found += climbs(climb, longer)
-    if not found:
+    modes += climbs(climb, longer)
+    if not modes:
         raise ValueError("nothing to search from: give a start or n_restarts")
     for _ in range(_ROUNDS if n_restarts > FOLLOW else 0):
-        highest = max(found, key=_height)
-        found += climbs(climb, _scanned_again(searcher, highest.z))
-        if max(map(_height, found)) < highest.log_posterior + 0.1:
+        highest = max(modes, key=_height)
+        modes += climbs(climb, _scanned_again(searcher, highest.z))
+        if max(map(_height, modes)) < highest.log_posterior + 0.1:
             break
-    kept = weighty(distinct(found, _ALIKE, is_near))
+    kept = weighty(distinct(modes, _ALIKE, is_near))
     best_value = kept[0].log_posterior if kept else -np.inf
-    n_best = sum(mode.log_posterior > best_value - 0.1 for mode in found)
-    return SearchResult(kept, len(found), sum(mode.n_evaluations for mode in found), n_best, False)
+    n_best = sum(mode.log_posterior > best_value - 0.1 for mode in modes)
+    return SearchResult(kept, len(modes), sum(mode.n_evaluations for mode in modes), n_best, False)
 
 
 def _height(mode: Found) -> float:

@@ -43,11 +43,11 @@ class GivenLengthscale:
 
     def posterior(self, log_lengthscale: float) -> EmbeddingPosterior:
         """The posterior with a prior that leaves the lengthscale no room."""
-        prior, given = self._posterior.prior, copy(self._posterior)
+        prior, conditional = self._posterior.prior, copy(self._posterior)
         mean, sd = prior.mean.copy(), prior.sd.copy()
         mean[self._index], sd[self._index] = log_lengthscale, _GIVEN
-        given.prior = GaussianPrior(mean, sd)
-        return given
+        conditional.prior = GaussianPrior(mean, sd)
+        return conditional
 
     def start(self, theta: np.ndarray, log_lengthscale: float) -> np.ndarray:
         """The same functions as at theta (P,), with another lengthscale."""
@@ -71,5 +71,5 @@ class GivenLengthscale:
 
         from scipy.optimize import minimize_scalar  # takes long to load
 
-        found = minimize_scalar(loss, bounds=(-_WITHIN, _WITHIN), method="bounded", options={"xatol": _EXACTLY})
-        return self.mean + self.sd * float(found.x) if found.fun < _IMPOSSIBLE else self.mean
+        minimum = minimize_scalar(loss, bounds=(-_WITHIN, _WITHIN), method="bounded", options={"xatol": _EXACTLY})
+        return self.mean + self.sd * float(minimum.x) if minimum.fun < _IMPOSSIBLE else self.mean

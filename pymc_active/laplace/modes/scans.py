@@ -25,11 +25,11 @@ def hidden_grid(posterior: KernelPosterior, leaf: Node) -> np.ndarray:
 
 def longest_aliases(posterior: KernelPosterior, theta: np.ndarray) -> np.ndarray | None:
     """The same parameters with each period that points on a lattice cannot tell from a longer one; None if none is."""
-    found = theta.copy()
+    moved = theta.copy()
     for leaf in hidden_leaves(posterior):
         if (alias := leaf.longest_alias(theta, posterior.X)) is not None:
-            found[leaf.hidden] = alias
-    return None if np.array_equal(found, theta) else found
+            moved[leaf.hidden] = alias
+    return None if np.array_equal(moved, theta) else moved
 
 
 def set_best(

@@ -108,8 +108,8 @@ class Searcher:
         limits = _ROUGH if rough else _THOROUGH
         if iterations is not None:
             limits = Limits(iterations, 1e-2, 1e-7)
-        found = self.posterior.climb(z, self.sd, limits, (level * self.y_sd) ** 2)
-        return Found(found.z, found.value, found.is_converged, found.n_evaluations)
+        climbed = self.posterior.climb(z, self.sd, limits, (level * self.y_sd) ** 2)
+        return Found(climbed.z, climbed.value, climbed.is_converged, climbed.n_evaluations)
 
     def draw(self, rng: np.random.Generator, spread: float) -> np.ndarray:
         """A start drawn with ``spread`` prior sds around the prior's centre."""
@@ -193,18 +193,18 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advan
     draws = [searcher.draw(rng, 1.0 if i % 4 == 3 else 0.3) for i in range(n_restarts)]
     P = len(searcher.center)
     uniform = qmc.LatinHypercube(P, rng=rng).random(n_climbs) if n_climbs else np.empty((0, P))
-    found = several(posterior, searcher.ladder, draws, advance=advance)
+    climbed = several(posterior, searcher.ladder, draws, advance=advance)
     starts = [*task.starts, *(searcher.center + searcher.sd * ndtri(uniform))]
-    found += several(posterior, searcher.climb, starts)
+    climbed += several(posterior, searcher.climb, starts)
 
     def count_best(modes: list[Found]) -> int:
-        best = max((mode.log_posterior for mode in found), default=-np.inf)
+        best = max((mode.log_posterior for mode in climbed), default=-np.inf)
         return sum(mode.log_posterior > best - 0.1 for mode in modes)
 
     wanted = posterior.population_size() if task.population is None else task.population
-    agree = n_restarts > 0 and count_best(found[:n_restarts]) >= agreement * n_restarts
+    agree = n_restarts > 0 and count_best(climbed[:n_restarts]) >= agreement * n_restarts
     if not posterior.hides_modes:
-        agree = agree or count_best(found) >= ENOUGH
+        agree = agree or count_best(climbed) >= ENOUGH
     used_population = wanted > 0 and (task.population is not None or not agree)
     n_evaluations = 0
     if used_population:
@@ -213,14 +213,14 @@ def search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advan
         for k in families[:_FAMILIES]:
             rough = searcher.climb(particles[k], LOWEST, rough=True)
             n_evaluations += rough.n_evaluations
-            found.append(searcher.climb(rough.z))
+            climbed.append(searcher.climb(rough.z))
         # The best particle at the lowest level need not lead to the best mode.
-        found += several(posterior, searcher.climb, particles[: 3 * _FAMILIES])
-    if not found:
+        climbed += several(posterior, searcher.climb, particles[: 3 * _FAMILIES])
+    if not climbed:
         raise ValueError("nothing to search from: give a start, n_restarts or a population")
-    n_evaluations += sum(mode.n_evaluations for mode in found)
-    modes = weighty(distinct(found, SAME))
-    return SearchResult(modes, len(found), n_evaluations, count_best(found), used_population)
+    n_evaluations += sum(mode.n_evaluations for mode in climbed)
+    modes = weighty(distinct(climbed, SAME))
+    return SearchResult(modes, len(climbed), n_evaluations, count_best(climbed), used_population)
 
 
 def follow(posterior: Posterior, z: np.ndarray, root: np.ndarray, slope: float = _FOLLOWED.slope) -> Found:
@@ -229,9 +229,9 @@ def follow(posterior: Posterior, z: np.ndarray, root: np.ndarray, slope: float =
     A dozen evaluations where the posterior resembles this Gaussian. It ends where no derivative in these coordinates
     exceeds ``slope``; the gain still possible is below 1e-6 nats.
     """
-    found = posterior.climb(z, root, _FOLLOWED._replace(slope=slope))
-    is_there = bool(np.abs(found.slope).max(initial=0.0) < _FOLLOWED.slope)
-    return Found(found.z, found.value, is_there, found.n_evaluations)
+    climbed = posterior.climb(z, root, _FOLLOWED._replace(slope=slope))
+    is_there = bool(np.abs(climbed.slope).max(initial=0.0) < _FOLLOWED.slope)
+    return Found(climbed.z, climbed.value, is_there, climbed.n_evaluations)
 
 
 def anywhere(a: np.ndarray, b: np.ndarray) -> bool:
@@ -240,11 +240,11 @@ def anywhere(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def distinct(
-    found: list[Found], apart: float, is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
+    maxima: list[Found], apart: float, is_near: Callable[[np.ndarray, np.ndarray], bool] = anywhere
 ) -> list[Found]:
     """Finite maxima, best first, without those near a better one and within ``apart`` nats of it."""
     kept: list[Found] = []
-    for mode in sorted(found, key=lambda mode: -mode.log_posterior):
+    for mode in sorted(maxima, key=lambda mode: -mode.log_posterior):
         if np.isfinite(mode.log_posterior) and not any(
             other.log_posterior - mode.log_posterior <= apart and is_near(other.z, mode.z) for other in kept
         ):

@@ -59,29 +59,30 @@ def search_and_expand(task: SearchTask, advance: Advance = lambda *args: None) -
     posterior = task.posterior
     if not learns_lengthscale(posterior):
         return _search(task, advance)
-    given = GivenLengthscale(posterior)  # type: ignore[arg-type]
-    first = given.mean
-    starts = [given.start(start, first) for start in task.starts]
-    found = _search(task._replace(posterior=given.posterior(first), starts=starts), advance)
+    lengthscale = GivenLengthscale(posterior)  # type: ignore[arg-type]
+    first = lengthscale.mean
+    starts = [lengthscale.start(start, first) for start in task.starts]
+    modes = _search(task._replace(posterior=lengthscale.posterior(first), starts=starts), advance)
 
     def modes_at(log_lengthscale: float, starts: list[np.ndarray]) -> list[Expansion]:
-        known = SearchTask(given.posterior(log_lengthscale), task.embedding, starts, 0, 0, 0)
+        known = SearchTask(lengthscale.posterior(log_lengthscale), task.embedding, starts, 0, 0, 0)
         return _search(known).expansions
 
-    best = given.most_probable(found.expansions[0].theta, modes_at)
-    starts = [given.start(expansion.theta, best) for expansion in found.expansions]
+    best = lengthscale.most_probable(modes.expansions[0].theta, modes_at)
+    starts = [lengthscale.start(expansion.theta, best) for expansion in modes.expansions]
     space = find_space(posterior, task.embedding)
     expansions = [Expansion(space, space.shrink(expansion.theta)) for expansion in modes_at(best, starts)]
-    return found._replace(expansions=expansions)
+    return modes._replace(expansions=expansions)
 
 
 def evidence_nearby(task: SearchTask) -> float:
     """Laplace's log evidence at the modes that the starts lead to: of an embedding roughly, at their lengthscale."""
     posterior, cost = task.posterior, 0.0
     if learns_lengthscale(posterior):
-        given = GivenLengthscale(posterior)  # type: ignore[arg-type]
-        value = given.of(task.starts[0])
-        task, cost = task._replace(posterior=given.posterior(value)), 0.5 * ((value - given.mean) / given.sd) ** 2
+        lengthscale = GivenLengthscale(posterior)  # type: ignore[arg-type]
+        value = lengthscale.of(task.starts[0])
+        cost = 0.5 * ((value - lengthscale.mean) / lengthscale.sd) ** 2
+        task = task._replace(posterior=lengthscale.posterior(value))
     try:
         return _search(task).expansions[0].log_evidence - cost
     except NoFiniteStartError:
@@ -129,9 +130,9 @@ def _follow(posterior: Posterior, starts: list[np.ndarray], some: FoundModes) ->
     places = [(e.z, e.root) for e in some.expansions] + [(start, best.root) for start in starts]
     values = posterior.values(np.stack([z for z, _ in places]))
     order = np.argsort(-values, kind="stable")[:_FOLLOWED]
-    found = [follow(posterior, *places[k]) for k in order if np.isfinite(values[k])]
-    n_evaluations = some.search.n_evaluations + len(places) + sum(mode.n_evaluations for mode in found)
-    return some.search._replace(modes=weighty(distinct(found, SAME)), n_evaluations=n_evaluations)
+    followed = [follow(posterior, *places[k]) for k in order if np.isfinite(values[k])]
+    n_evaluations = some.search.n_evaluations + len(places) + sum(mode.n_evaluations for mode in followed)
+    return some.search._replace(modes=weighty(distinct(followed, SAME)), n_evaluations=n_evaluations)
 
 
 def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion]:
@@ -146,7 +147,7 @@ def _settle(space: Space, mode: Found, sd: np.ndarray) -> tuple[Found, Expansion
             break
         direction = np.linalg.eigh(expansion.hessian)[1][:, 0] * sd.mean() * 0.1
         tries = [newton(posterior, mode.z + sign * direction, sd) for sign in (1, -1)]
-        better = max(tries, key=lambda found: found.log_posterior)
+        better = max(tries, key=lambda place: place.log_posterior)
         if better.log_posterior < mode.log_posterior + SAME:
             break
         mode, expansion = better, Expansion(space, better.z)

@@ -33,18 +33,18 @@ def starts_from_parent(
     is_factor = _are_factors(child.kernel)
     starts = []
     for theta in thetas[:_MODES]:
-        known = np.concatenate([theta, parent.constants])
+        of_parent = np.concatenate([theta, parent.constants])
         for match in _matches(mine, theirs):
             drawn = child.prior.mean + 0.3 * child.prior.sd * rng.normal(size=child.n_parameters)
             start = np.concatenate([drawn, child.constants])
             for leaf, other, factor in zip(mine, match, is_factor, strict=True):
                 if other is not None:
-                    start[list(leaf.roles.values())] = known[list(other.roles.values())]
+                    start[list(leaf.roles.values())] = of_parent[list(other.roles.values())]
                 else:
                     _make_inconspicuous(start, leaf, factor, child)
-            start[child.log_noise] = known[parent.log_noise]
+            start[child.log_noise] = of_parent[parent.log_noise]
             if len(child.mean_indices) == len(parent.mean_indices):
-                start[child.mean_indices] = known[parent.mean_indices]
+                start[child.mean_indices] = of_parent[parent.mean_indices]
             new = [leaf for leaf, other in zip(mine, match, strict=True) if other is None]
             for leaf in hidden_leaves(child):
                 if leaf in new and isinstance(leaf, Step):
@@ -86,8 +86,8 @@ def _matches(mine: list[Node], theirs: list[Node]) -> list[list[Node | None]]:
         options.append([list(zip(places, way, strict=True)) for way in ways])
     matches = []
     for choice in islice(product(*options), _MATCHES):
-        given = dict(pair for pairs in choice for pair in pairs)
-        matches.append([given[i] for i in range(len(mine))])
+        pairs_of = dict(pair for pairs in choice for pair in pairs)
+        matches.append([pairs_of[i] for i in range(len(mine))])
     return matches
 
 
