@@ -326,6 +326,12 @@ def test_what_cannot_be_made_is_learned_and_told_of():
         pma.Learner(line(), "function", space=pma.Space({"x": range(3)}))
 
 
+def test_an_error_of_a_constraint_says_what_it_gets():
+    with pytest.raises(AttributeError) as caught:
+        pma.Space({"a": (0, 1), "s": ["x", "y"]}, [lambda table: table.b < 1])
+    assert caught.value.__notes__ == ["the constraint <lambda> gets a table of points with the columns a, s"]
+
+
 DATES = pd.date_range("2026-01-01", periods=3)
 
 

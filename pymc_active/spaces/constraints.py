@@ -151,11 +151,12 @@ def holds(function: Any, table: Any, name: str) -> np.ndarray:
     """Whether a user's function says that rows of a table can be made, (n,)."""
     try:
         said = np.asarray(function(table))
-    except ValueError as error:
-        if "ambiguous" not in str(error):
-            raise
-        message = f"the constraint {name} gets a table of points: write & | ~ in place of and, or, not"
-        raise ValueError(message) from error
+    except Exception as error:
+        gets = f"the constraint {name} gets a table of points"
+        if "ambiguous" in str(error):
+            raise ValueError(f"{gets}: write & | ~ in place of and, or, not") from error
+        error.add_note(f"{gets} with the columns {', '.join(table)}")
+        raise
     if said.shape != (len(table),) or said.dtype != bool:
         raise ValueError(
             f"the constraint {name} must return True or False for each of {len(table)} rows; got {said.dtype} of shape "
