@@ -207,3 +207,17 @@ def test_a_run_of_several_models_says_of_each_what_is_its_own_and_once_what_is_s
     texts = [str(one.message) for one in caught if one.category is pma.DataWarning]
     assert sum("from 1 to 1000 are 3 decades" in text for text in texts) == 1
     assert sum("prior of log_lengthscale_RQ" in text for text in texts) == 1
+
+
+def test_rows_that_were_entered_twice_are_named():
+    def named(rows, y):
+        return [text for text in advice(lambda: pma.ard_gp(PAIRS[rows], y)) if "have the X and y of another" in text]
+
+    twice = np.r_[np.arange(20), [3, 7]]
+    [text] = named(twice, KELVIN[twice])
+    assert text.startswith("2 of 22 rows ")
+    # Measured again; coarse outcomes; no row twice.
+    again = np.r_[twice, 5]
+    assert not named(again, np.r_[KELVIN[twice], 301.3])
+    assert not named(twice, np.round(KELVIN[twice]))
+    assert not named(np.arange(20), KELVIN[:20])

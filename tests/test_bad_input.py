@@ -123,7 +123,7 @@ MISTAKES = [
     (lambda: pma.fit_laplace(GPM, optimize=False), ValueError, r"optimize=False expands at a given point: pass point="),
     (lambda: pma.fit_laplace(GPM, n_restarts=0, population=0), ValueError, "nothing to search from"),
     (lambda: pma.graphs.hessian(FIT), TypeError, "graphs takes a GPModel .* got LaplaceFit"),
-    (lambda: pma.sample(None), TypeError, "gpm must be a GPModel; got None"),
+    (lambda: pma.sample(None), TypeError, "sample takes a GPModel"),
     (lambda: pma.predict(GPM, X), TypeError, r"got GPModel: fit it first, pma.fit\(gpm\)"),
     (lambda: pma.predict(FIT, X[:, :1]), ValueError, "X_new must have 2 columns"),
     # Criteria and learners.

@@ -44,8 +44,8 @@ _REMEDY = "give both in the same units, inputs in the same order, and bounds as 
 _DECADES, _LOW = 3.0, 0.1
 # Values that are equal to the largest or smallest one from which y seems to be cut off there, and their share.
 _FEWEST_CUT, _SHARE_CUT = 5, 0.2
-# As many zeros and ones, and nothing else, are hardly measured.
-_FEWEST_LABELS = 4
+# As many zeros and ones, and nothing else, are hardly measured; fewer different outcomes for each row are coarse.
+_FEWEST_LABELS, _COARSE = 4, 0.8
 # Fewer points show no season anyway.
 _FEW = 8
 
@@ -57,7 +57,7 @@ def advise_on(model: GPModel, is_asked: bool = False) -> list[str]:
         return [text]
     questions = _OF_INPUTS if model.likelihood is not None else (*_OF_INPUTS, *_OF_OUTPUTS)
     # A run speaks of its box before it asks, and of what breaks its constraints when that is told.
-    asked = (question for question in questions if not (is_asked and question in (_decades, _broken)))
+    asked = (question for question in questions if not (is_asked and question in (_decades, _broken, _copies)))
     return [text for question in asked if (text := question(model))]
 
 
@@ -116,6 +116,18 @@ def _outputs(model: GPModel) -> str | None:
                 "tell NaN in its place"
             )
     return None
+
+
+def _copies(model: GPModel) -> str | None:
+    """Rows that were entered twice, since measured ones would differ, unless outcomes are coarse."""
+    X, y, n = model.X, model.y, len(model.y)
+    n_rows = len(np.unique(np.column_stack([X, y]), axis=0))
+    if n_rows == n or len(np.unique(X, axis=0)) < n_rows or len(np.unique(y)) < _COARSE * n_rows:
+        return None
+    return (
+        f"{n - n_rows} of {n} rows have the X and y of another, which makes the noise look like zero: if they were "
+        "entered twice, leave them out; a simulator without noise need not be run twice"
+    )
 
 
 def _scale(model: GPModel) -> str | None:
@@ -331,4 +343,4 @@ def _elsewhere(
 type Question = Callable[[GPModel], str | None]
 _OF_INPUTS: tuple[Question, ...] = (_points_and_box, _broken, _known_period, _decades)
 # Of measurements in units of y.
-_OF_OUTPUTS: tuple[Question, ...] = (_outputs, _scale, _prior_in_other_units)
+_OF_OUTPUTS: tuple[Question, ...] = (_outputs, _copies, _scale, _prior_in_other_units)

@@ -9,10 +9,8 @@ import pymc as pm
 import xarray as xr
 
 from pymc_active.models.datatrees import arviz_groups
-from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.models.traces import trace_thetas
-
-STEPS = ("nuts", "slice")
 
 
 def sample(
@@ -41,18 +39,15 @@ def sample(
         Passed on. Chains seldom change between the modes of an embedding: to sample around one, start them there,
         ``initvals=fit.constrained_point``.
     """
-    given: Any = gpm
-    if not isinstance(given, GPModel):
-        raise TypeError(f"gpm must be a GPModel; got {given!r}. Other models are for pm.sample(model=...)")
+    check_model(gpm, "sample")
     with gpm.model:
         if isinstance(step, str):
-            if step not in STEPS:
-                raise ValueError(f"step must be one of {', '.join(STEPS)} or a PyMC step method; got {step!r}")
+            if step not in ("nuts", "slice"):
+                raise ValueError(f"step must be one of nuts, slice or a PyMC step method; got {step!r}")
             # pm.sample passes compile_kwargs only to steps that it makes itself.
             compile_kwargs = pm_sample_kwargs.get("compile_kwargs")
             step = pm.Slice(compile_kwargs=compile_kwargs) if step == "slice" else None
-        settings = {"draws": draws, "tune": tune, "chains": chains, "random_seed": random_seed, "step": step}
-        trace = pm.sample(**settings, **pm_sample_kwargs)
+        trace = pm.sample(draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs)
     if isinstance(trace, xr.DataTree) and set(gpm.free) <= set(trace["posterior"].data_vars):
         _complete(gpm, trace)
     return trace

@@ -51,9 +51,8 @@ def fit(
 
         Of a ``pm.Model``, ``"anneal"`` leads particles from the prior to the posterior by taking noise away from the
         outcome, or, where it has no scale, by lowering a temperature; if the first run is uncertain, with four times
-        as many particles, and keeps as many. ``"nuts"`` is ``pm.sample``, which
-        leaves the evidence unknown. ``"auto"`` anneals, and runs NUTS if annealing fails or stays doubtful, and where
-        it cannot work: with an improper prior, or more than 200 parameters.
+        as many particles, and keeps as many. ``"nuts"`` is ``pm.sample``, which leaves the evidence unknown. ``"auto"``
+        anneals, and runs NUTS if that fails or stays doubtful, or cannot work: improper priors, over 200 parameters.
     n_particles, random_seed, progressbar, compile_kwargs
         As in :func:`fit_smc`; by default 512 particles for a ``pm.Model``, which has no ``compile_kwargs``.
     executor : concurrent.futures.Executor, optional
@@ -106,7 +105,8 @@ def fit(
     if method in ("smc", "anneal"):
         method = "smc" if isinstance(model, GPModel) else "anneal"
     if method not in methods:
-        raise ValueError(f"method must be one of {', '.join(methods)}; got {method!r}")
+        what = ": for NUTS call sample(gpm)" if method == "nuts" else ""
+        raise ValueError(f"method must be one of {', '.join(methods)}; got {method!r}{what}")
     check_executor(executor)
     if isinstance(model, GPModel):
         if observed is not None:
