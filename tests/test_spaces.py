@@ -95,14 +95,38 @@ def test_linear_constraints_are_read():
         ("a + 2 * b <= 3", {"a": 1, "b": 2}, 3, False),
         ("a >= b / 2 - 1", {"a": -1, "b": 0.5}, 1, False),
         ("-(a - b) == 1 + 2 * (b + 1)", {"a": -1, "b": -1}, 3, True),
-        ("`c d` < 2", {"c d": 1}, 2, False),
+        ("`c d` <= 2", {"c d": 1}, 2, False),
     ):
         found = parse(text, ["a", "b", "c d"])
         assert {k: v for k, v in found.coefficients.items() if v} == coefficients
         assert (found.limit, found.is_equality) == (limit, is_equality)
-    for text in ("a * b <= 1", "a", "a <= b <= 1", "a ** 2 == 1", "1 <= 2", "solvent == 'x'", "a ="):
-        with pytest.raises(ValueError, match="a linear condition such as"):
+    for text in ("a * b <= 1", "a", "a <= b <= 1", "a ** 2 == 1", "1 <= 2", "solvent == 'x'", "a =", "a < b"):
+        with pytest.raises(ValueError, match="linear, with ==, <= or >=, as"):
             parse(text, ["a", "b"])
+
+
+def test_numbers_may_be_labels_in_an_order():
+    grades = pd.CategoricalDtype([3, 2, 1, 0], ordered=True)
+    space = pma.Space({"grade": grades, "T": (0, 1)})
+    learner = pma.Learner(None, "maximum", space=space, random_seed=0)
+    # As a file gives them back, they are numbers.
+    table = pd.DataFrame({name: np.asarray(column) for name, column in learner.ask(6).items()})
+    learner.tell(table, table.grade.to_numpy(float))
+    assert learner.X.grade.tolist() == table.grade.tolist()
+    assert not len(learner.pending)
+    assert learner.recommend().grade.iloc[0] == 3
+
+
+def test_what_arithmetic_rounds_is_no_other_point():
+    space = pma.Space({"c": pma.Steps(0.1, 0.9, 0.1), "b": ["x", "y"]})
+    rows = pd.DataFrame([(0.1 * k, b) for k in range(1, 10) for b in "xy"], columns=["c", "b"])
+    assert not rows.c.isin(space.points().c).all()
+    learner = pma.Learner(None, "maximum", space=space, random_seed=0)
+    learner.tell(rows.iloc[:-1], np.sin(np.arange(17.0)))
+    assert learner.ask().to_numpy().tolist() == [[0.9, "y"]]
+    rows.loc[17, "c"] += 1e-16
+    learner.tell(rows.iloc[-1:], 1.0)
+    assert not len(learner.pending)
 
 
 def test_few_points_are_listed():
@@ -361,6 +385,11 @@ DATES = pd.date_range("2026-01-01", periods=3)
         (lambda: pma.Space({"a": (0, 1), "b": pma.Steps(0, 1, 0.1)}, ["a + b == 1"]), "has b, which has steps"),
         (lambda: mixed().points(), "more than 20,000 points"),
         (lambda: pma.Space(pd.DataFrame({"when": DATES})), "dates are not numbers; write"),
+        (lambda: pma.Space({1: (0, 1)}), r"names: table.rename\(columns=str\); got \[1\]"),
+        (lambda: pma.Space(pd.DataFrame([[1, "a"]], columns=["a", "a"])), "need different texts as names"),
+        (lambda: pma.Space(pd.DataFrame({"T": ["79,2", "80,1"]})), "T holds '79,2': read the table with decimal"),
+        (lambda: pma.Space(pd.DataFrame({"op": ["me", "me"]})), "or be left out; got .'me'."),
+        (lambda: pma.Learner(None, "maximum", pool=pd.DataFrame({"s": ["a", "b", None]})), "got nan in row 2"),
         (lambda: pma.Space(pd.DataFrame({"id": [f"v{k}" for k in range(30)]})), r"table.set_index\('id'\)"),
         (lambda: pma.ard_gp(pd.DataFrame({"a": [1, 2]}), [1, 2], space={"b": (0, 1)}), "X must have a column b"),
         (lambda: pma.ard_gp([[1.0]], [1.0], space={"a": (0, 1)}, bounds=[(0, 1)]), "either bounds or space"),

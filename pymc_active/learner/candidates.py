@@ -24,7 +24,8 @@ _SAME, _APART = 1e-6, 0.02
 # Points that stand for a space where sample paths are maximised, and of which the nearest is taken for one of a design
 # that cannot be made.
 _PLACES, _NEAREST = 2_048, 512
-
+# What arithmetic rounds, in parts of an input's range: 0.1 * 3 is 0.3.
+_ROUNDING = 1e-12
 
 type Score = Callable[[np.ndarray], np.ndarray]
 
@@ -218,7 +219,7 @@ class Pool(Rows):
         return best_of(self.X, 0, score, taken)
 
     def equal_to(self, X):
-        return [np.flatnonzero((self.X == x).all(1)).tolist() for x in X]
+        return [np.flatnonzero(is_same(self.X, x, *self.limits)).tolist() for x in X]
 
     def show(self, choices):
         rows = [choice.row for choice in choices]
@@ -226,6 +227,11 @@ class Pool(Rows):
 
     def __repr__(self) -> str:
         return f"a pool of {len(self.X)} points"
+
+
+def is_same(X: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Which points X (m, D) are x, but for what arithmetic rounds in parts of the ranges of the inputs."""
+    return (np.abs(X - x) <= _ROUNDING * (high - low)).all(1)
 
 
 def best_free(

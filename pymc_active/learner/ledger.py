@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from pymc_active.learner.candidates import Box, Candidates, Choice, Pool, rows_taken
+from pymc_active.learner.candidates import Box, Candidates, Choice, Pool, is_same, rows_taken
 from pymc_active.models.advice import far_outside
 from pymc_active.spaces.space import Space
 from pymc_active.support.data import Data
@@ -153,10 +153,10 @@ class Ledger:
     def find(self, X: np.ndarray, labels: list | None, choices: Sequence[Choice] | None = None) -> list[int | None]:
         """Positions of points among ``choices``, by default the pending ones, each used once; None for other points."""
         choices = self.pending if choices is None else choices
-        points, used = self.matrix(choices), set()
+        points, limits, used = self.matrix(choices), self.candidates.limits, set()
         places: list[int | None] = []
         for row, x in enumerate(X):
-            same = [i for i in np.flatnonzero((points == x).all(1)).tolist() if i not in used]
+            same = [i for i in np.flatnonzero(is_same(points, x, *limits)).tolist() if i not in used]
             if labels is not None:
                 called = self.candidates.labels_of([choices[i].row for i in same])
                 # Prefer the same label, else take the first.

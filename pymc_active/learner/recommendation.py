@@ -23,13 +23,9 @@ _FAR = 1.0
 
 
 def best_point(
-    fit: Fit | ModelAverage,
-    candidates: Candidates,
-    measured: np.ndarray,
-    success: Success | None,
-    minimize: bool,
+    fit: Fit | ModelAverage, candidates: Candidates, measured: np.ndarray, success: Success | None, minimize: bool,
     learn: str,
-) -> Choice:
+) -> Choice:  # fmt: skip
     """The candidate with the best posterior mean; after failures one that is likely to work, or a measured one."""
     method = "draws" if learn == "maximum" else None
     scorer = UpperConfidenceBound(0.0, minimize, method, random_seed=0).scorer(fit)

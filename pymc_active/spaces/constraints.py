@@ -36,12 +36,12 @@ def parse(text: str, names: Sequence[str]) -> Linear:
         quoted.append(match[1])
         return f"_quoted_{len(quoted) - 1}"
 
-    wanted = 'a linear condition such as "a + b + c == 1"; anything else, in Python, as a function of a table'
+    wanted = 'linear, with ==, <= or >=, as "a + b + c == 1" is; anything else, in Python, a function of a table'
     try:
         tree = ast.parse(re.sub(r"`([^`]+)`", short, text).strip(), mode="eval").body
         assert isinstance(tree, ast.Compare)
         [op], [right] = tree.ops, tree.comparators
-        sign = {ast.Eq: 1, ast.LtE: 1, ast.Lt: 1, ast.GtE: -1, ast.Gt: -1}[type(op)]
+        sign = {ast.Eq: 1, ast.LtE: 1, ast.GtE: -1}[type(op)]
         terms = _subtract(_linear(tree.left, quoted), _linear(right, quoted))
     except (SyntaxError, AssertionError, KeyError, ValueError, TypeError, ZeroDivisionError):
         raise ValueError(f"a constraint must be {wanted}; got {text!r}") from None

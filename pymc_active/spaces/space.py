@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from pymc_active.spaces.constraints import ROUNDING, Linear, Polytope, holds, parse
+from pymc_active.spaces.constraints import ROUNDING, Polytope, holds, parse
 from pymc_active.spaces.variables import Categorical, Group, Ordered, Ordinal, make_variable, of_column
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
@@ -79,12 +79,12 @@ class Space(Summarized):
     """
 
     def __init__(self, variables: Mapping[str, Any] | pd.DataFrame, constraints: Sequence[Constraint] = ()):
-        if isinstance(variables, pd.DataFrame):
-            self.variables = [of_column(variables[name]) for name in variables.columns]
-        elif isinstance(variables, Mapping) and variables:
-            self.variables = [make_variable(str(name), spec) for name, spec in variables.items()]
-        else:
+        if not isinstance(variables, pd.DataFrame | Mapping) or not len(variables):
             raise TypeError(f"a Space takes a dict, name -> what it can be, or a table; got {type(variables).__name__}")
+        names, make = list(variables), of_column if isinstance(variables, pd.DataFrame) else make_variable
+        if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"inputs of a Space need different texts as names: table.rename(columns=str); got {names}")
+        self.variables = [make(name, variables[name]) for name in names]
         if isinstance(constraints, str) or callable(constraints):
             constraints = [constraints]
         numbers = [variable.name for variable in self.variables if not hasattr(variable, "labels")]
@@ -98,9 +98,9 @@ class Space(Summarized):
         if self.listed is None:
             stepped = {variable.name for variable in self.variables if isinstance(variable, Ordered)}
             for one in self.linear:
-                if one.is_equality and (names := stepped & {name for name, value in one.coefficients.items() if value}):
+                if one.is_equality and (both := stepped & {name for name, value in one.coefficients.items() if value}):
                     raise ValueError(
-                        f"the equation {one.text!r} has {min(names)}, which has steps, in a space of more than "
+                        f"the equation {one.text!r} has {min(both)}, which has steps, in a space of more than "
                         f"{_LISTED:,} points: make it (low, high), or list the points in a pool"
                     )
         elif not len(self.listed):
@@ -194,10 +194,11 @@ class Space(Summarized):
             fixed |= dict(zip(self.columns[name].tolist(), part.tolist(), strict=True))
         return fixed
 
-    def rows(self, linear: Sequence[Linear]) -> list[tuple[np.ndarray, float, bool]]:
+    @cached_property
+    def polytope_rows(self) -> list[tuple[np.ndarray, float, bool]]:
         """Linear constraints over the columns: coefficients (D,), a limit, and whether it is an equation."""
         rows = []
-        for one in linear:
+        for one in self.linear:
             row = np.zeros(len(self.inputs))
             for name, value in one.coefficients.items():
                 row[self.columns[name]] = value
@@ -207,7 +208,7 @@ class Space(Summarized):
     @cached_property
     def polytope(self) -> Polytope:
         """All linear constraints, over the columns."""
-        return Polytope(*self.limits, self.rows(self.linear))
+        return Polytope(*self.limits, self.polytope_rows)
 
     def can_be(self, Z: np.ndarray, rounding: float = ROUNDING) -> np.ndarray:
         """Whether points (n, D) fulfil all constraints, (n,), linear ones up to a share of their terms."""
@@ -296,11 +297,6 @@ class Space(Summarized):
     def _free_walk(self) -> Polytope | None:
         return self._walk({})
 
-    @cached_property
-    def polytope_rows(self) -> list[tuple[np.ndarray, float, bool]]:
-        """All linear constraints, as :meth:`rows`."""
-        return self.rows(self.linear)
-
     def at(self, u: np.ndarray) -> np.ndarray:
         """Points (n, D) at parts u (n, inputs) of the way from the first value of each input to its last."""
         return np.hstack([variable.at(u[:, k]) for k, variable in enumerate(self.variables)])
@@ -372,10 +368,9 @@ class Space(Summarized):
         """The space of :meth:`to_json`, without functions."""
         specs: dict[str, Any] = {}
         for name, one in saved["variables"].items():
-            if "labels" in one and "descriptors" in one:
-                specs[name] = Categorical(name, one["labels"], pd.DataFrame(one["descriptors"], index=one["labels"]))
-            elif "labels" in one:
-                specs[name] = Categorical(name, one["labels"])
+            if "labels" in one:
+                more = pd.DataFrame(one["descriptors"], index=one["labels"]) if "descriptors" in one else None
+                specs[name] = Categorical(name, one["labels"], more)
             elif "ordered" in one:
                 specs[name] = Ordinal(name, one["ordered"])
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, override
@@ -118,11 +119,11 @@ class Ordered(Variable):
 
 
 class Ordinal(Ordered):
-    """Labels in an order, as equally spaced numbers."""
+    """Labels in an order, as equally spaced numbers, in a column of another name, since labels may be numbers, too."""
 
     def __init__(self, name: str, labels: Sequence):
         super().__init__(name, range(len(labels)))
-        self.labels = list(labels)
+        self.columns, self.labels = [f"level of {name}"], list(labels)
 
     @override
     def encode(self, values):
@@ -194,8 +195,9 @@ def _numbers_of(values: pd.Series, name: str, labels: list) -> list[int]:
     number_of = {label: k for k, label in enumerate(labels)}
     numbers = [number_of.get(value, -1) for value in values.tolist()]
     if -1 in numbers:
-        strange, more = values.iloc[numbers.index(-1)], ", …" if len(labels) > 8 else ""
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, labels[:8]))}{more}; got {strange!r}")
+        strange, more = values.iloc[row := numbers.index(-1)], ", …" if len(labels) > 8 else ""
+        where = f" in row {values.index[row]!r}" if len(values) > 1 else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, labels[:8]))}{more}; got {strange!r}{where}")
     return numbers
 
 
@@ -240,9 +242,8 @@ def make_variable(name: str, spec: Any) -> Variable:
     )
 
 
-def of_column(column: pd.Series) -> Variable:
+def of_column(name: str, column: pd.Series) -> Variable:
     """The variable that a column of a table of candidates shows."""
-    name = str(column.name)
     if column.dtype.kind in "mM":
         as_floats(column)  # says what to write in place of dates
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -251,6 +252,8 @@ def of_column(column: pd.Series) -> Variable:
         labels = pd.unique(column.dropna())
         if len(labels) == len(column) > NAMES:
             raise ValueError(f"{name} has another label in each row, which tells nothing: table.set_index({name!r})")
+        if decimals := [one for one in labels if isinstance(one, str) and re.fullmatch(r"[-+]?\d+,\d+", one)]:
+            raise ValueError(f"{name} holds {decimals[0]!r}: read the table with decimal=',', or make it a category")
         return make_variable(name, labels.tolist())
     if pd.api.types.is_bool_dtype(column.dtype):
         return make_variable(name, [False, True])
@@ -260,7 +263,9 @@ def of_column(column: pd.Series) -> Variable:
 
 def _check_labels(name: str, labels: list) -> None:
     if len(labels) < 2 or len(set(labels)) < len(labels) or pd.isna(labels).any():
-        raise ValueError(f"{name} must have two labels or more, all different and none missing; got {labels!r}")
+        raise ValueError(
+            f"{name} must have two labels or more, all different and none missing, or be left out; got {labels!r}"
+        )
     for label in labels:
         if not isinstance(label, str | int | float | bool | np.generic):
             raise TypeError(f"labels of {name} must be text, numbers or bools; got {type(label).__name__}")
