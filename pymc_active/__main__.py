@@ -1,5 +1,6 @@
 """Command line: ``pymc-active suggest measurements.csv ...``, or ``python -m pymc_active ...``."""
 
+import csv
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -63,7 +64,8 @@ def _bounds(text: str) -> list:
 
 def _labels(text: str) -> list:
     name, _, labels = text.partition("=")
-    return [name, *filter(None, (label.strip() for label in labels.split(",")))]
+    # A label with a comma stands between quotes.
+    return [name, *(label.strip() for row in csv.reader([labels], skipinitialspace=True) for label in row if label)]
 
 
 def make_parser() -> ArgumentParser:
@@ -84,7 +86,7 @@ def make_parser() -> ArgumentParser:
     several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     text = "instead: the ranges of all inputs, in which any point may be measured"
     where.add_argument("--bounds", **several, type=_bounds, metavar="NAME=LOW:HIGH[:STEP]", help=text)
-    text = "inputs whose values are labels: in a box with all of them, of candidates where labels look like numbers"
+    text = "inputs whose values are labels: in a box with all of them, of candidates where these look like numbers"
     add("--categorical", **several, type=_labels, metavar="NAME[=A,B]", help=text)
     text = "what must hold in a box, such as 'salt + sugar == 1' or 'x1 <= 2 * x2'"
     add("--constraint", action="append", metavar="TEXT", help=text)

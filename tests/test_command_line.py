@@ -214,7 +214,7 @@ def test_the_first_points_come_without_any_measurement(lab):
     first = lab(*options, "-n", "4")
     assert "predicted" not in lab.out
     lab.run("report", "run.nc")
-    assert "predictions begin when the points of the first design are measured" in lab.out
+    assert "predictions begin when the first design is measured" in lab.out
     assert not {*first} & {*lab(*options, "-n", "1")}
     X = pma.Learner.load("run.nc", model=lambda X, y: None).pending
     lab.write("measurements.csv", X.assign(sample=list(X.index), fat=[20.0, 30.0, 40.0, 35.0, 22.0]))
@@ -280,9 +280,9 @@ def test_files_that_are_not_ours_are_refused_and_not_written_over(lab):
     assert "run.nc is not a saved run" in lab.fails(*POOLED)
     Path("run.nc").unlink()
     reference_learner().save("run.nc")
-    assert "run.nc holds a run that was begun in Python" in lab.fails(*POOLED)
+    assert "run.nc was begun in Python" in lab.fails(*POOLED)
     assert lab.run("report", "run.nc") == 2
-    assert "run.nc holds a run that was begun in Python" in lab.err
+    assert "run.nc was begun in Python" in lab.err
 
 
 def test_other_options_and_candidates_are_refused(lab):
@@ -467,3 +467,48 @@ def test_names_of_rows_are_no_input(lab):
     assert "pool.csv has another sample in each row" in error
     assert "pass --id sample" in error
     lab(*options, "--id", "sample")
+
+
+def test_labels_are_known_in_other_spellings(lab):
+    lab.write("pool.csv", "T,lot,dry\n10,1,TRUE\n20,1,FALSE\n30,2,TRUE\n40,2,FALSE\n50,3,TRUE\n")
+    lab.write("measurements.csv", "T,lot,dry,fat\n10,1.0,True,5\n30,2.0,True,6\n50,3.0,True,9\n")
+    options = ("--target", "fat", "--candidates", "pool.csv", "--categorical", "lot", "--state", "run.nc")
+    assert sorted(lab(*options, "-n", "2")) == ["3", "5"]
+    assert "of no candidate" not in lab.err
+    assert lab.load().space.inputs == ["T", "lot=1", "lot=2", "lot=3", "dry=FALSE", "dry=TRUE"]
+    lab.write("measurements.csv", Path("measurements.csv").read_text() + "20,1,false,7\n40,4,False,7\n")
+    assert "lot must be one of '1', '2', '3'; got '4' in row 6; --rebuild takes in new labels" in lab.fails(*options)
+    lab(*options, "--rebuild", "-n", "0")
+    assert "lot 4: measured, but of no candidate" in lab.err
+
+
+def test_names_of_compounds_are_labels(lab):
+    lab.write("pool.csv", 'T,sol\n10,DMF\n20,2-MeTHF\n30,"1,4-dioxane"\n40,DMF\n')
+    lab.write("measurements.csv", "T,sol,fat\n10,DMF,1\n40,DMF,2\n")
+    lab("--target", "fat", "--candidates", "pool.csv", "--state", "run.nc", *QUICK)
+    assert lab.load().space.inputs == ["T", "sol=1,4-dioxane", "sol=2-MeTHF", "sol=DMF"]
+    lab.write("pool.csv", "T,sol\n10,80 °C\n20,RT\n")
+    assert "row 2: input 'sol' holds '80 °C', which is no number" in lab.fails(
+        "--target", "fat", "--candidates", "pool.csv", "--state", "other.nc"
+    )
+    box = ("--target", "fat", "--bounds", "T=0:100", "--categorical", 'sol=DMF, "1,4-dioxane"', "--state", "box.nc")
+    lab(*box, *QUICK)
+    assert pma.Learner.load("box.nc").space.inputs == ["T", "sol=DMF", "sol=1,4-dioxane"]
+
+
+def test_rounded_suggestions_fulfil_the_constraints_and_are_new(lab):
+    parts = ("a", "b", "c", "d")
+    lab.write("measurements.csv", ",".join([*parts, "fat"]) + "\n0.25,0.25,0.25,0.25,1\n0.1,0.2,0.3,0.4,2\n")
+    box = ("--target", "fat", "--bounds", *(f"{part}=0:1" for part in parts), "--constraint", "a + b + c + d == 1")
+    lab(*box, "--constraint", "a + 50 * b <= 17.3", "--state", "run.nc", "-n", "8", *QUICK)
+    asked = lab.load().pending
+    np.testing.assert_allclose(asked.sum(axis=1), 1, atol=1e-12)
+    assert (asked.a + 50 * asked.b <= 17.3 + 1e-9).all()
+    assert (asked == asked.round(6)).all().all()
+    # On a line of 201 numbers with three digits, most of which were measured.
+    x = np.r_[np.arange(0, 0.199, 0.001), 0.2].round(3)
+    lab.write("measurements.csv", pd.DataFrame({"x": x, "fat": np.sin(x)}))
+    lab("--target", "fat", "--bounds", "x=0:0.2", "--state", "line.nc", "-n", "3", *QUICK)
+    asked = pma.Learner.load("line.nc").pending.x
+    assert not asked.isin(x).any()
+    assert asked.is_unique

@@ -257,7 +257,7 @@ def test_a_report_of_the_command_line(case, tmp_path, capsys):
     """It is for runs that the command line began; those of a learner have no names of columns."""
     case.learner.save(tmp_path / "run.nc")
     assert main(["report", str(tmp_path / "run.nc")]) == 2
-    assert "holds a run that was begun in Python" in capsys.readouterr().err
+    assert "was begun in Python" in capsys.readouterr().err
 
 
 def test_every_public_function_is_here():

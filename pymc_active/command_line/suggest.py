@@ -15,30 +15,18 @@ from pandas import DataFrame, Index, Series
 
 import pymc_active as pma
 from pymc_active import Learner
-from pymc_active.command_line.tables import Table, is_empty, listing, read_measurements, read_table, same
+from pymc_active.command_line.tables import Table, is_empty, listing, read_measurements, read_table, same, spelled_as
 from pymc_active.criteria.by_name import criterion_names
+from pymc_active.spaces.variables import of_column
 from pymc_active.support.locks import locked
 from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.user_warnings import warn_if
 
 # What the file of a run remembers, and no later call may change; which of the learner's notes are these options.
 _REMEMBERED = (
-    "target",
-    "error",
-    "id",
-    "inputs",
-    "bounds",
-    "categorical",
-    "constraint",
-    "learn",
-    "minimize",
-    "criterion",
-    "model",
-    "noise",
-    "outcome",
-    "seed",
-    "box",
-)
+    "target", "error", "id", "inputs", "bounds", "categorical", "constraint", "learn", "minimize", "criterion", "model",
+    "noise", "outcome", "seed", "box",
+)  # fmt: skip
 _KEY = "command_line"
 _LIKELIHOODS = {"measurement": "normal", "yesno": "bernoulli", "counts": "negative_binomial", "skewed": "warped"}
 # With more inputs most lengthscales would stay at their prior, and a table is too wide to read (guesses).
@@ -75,12 +63,10 @@ def suggest(args: Namespace) -> None:
             raise ValueError(f"{learner.n_left} candidate(s) are left, not {args.n}: others are measured or open")
         asked = learner.ask(args.n) if args.n else learner.pending[:0]
         if len(asked) and args.bounds:
-            # Few digits, from 1/200 to 1/2000 of each side; what is shown, and measured, is what is known to be open.
+            # What is shown, and measured, is what is known to be open.
             learner.forget(asked)
-            for name, low, high, *step in args.bounds:
-                digits = int(-np.floor(np.log10((high - low) / 200)))
-                asked[name] = asked[name] if step else asked[name].round(digits).clip(low, high)
-            learner.expect(asked)
+            for k in range(len(asked)):
+                learner.expect(_with_few_digits(asked.iloc[[k]], args.bounds, learner))
         learner.notes[_KEY] = {name: getattr(args, name) for name in _REMEMBERED}
         if args.rebuild and before is not None:
             os.replace(args.state, f"{args.state}.before")
@@ -94,7 +80,25 @@ def suggest(args: Namespace) -> None:
             sheet.to_csv(args.output, sep=measured.separator.replace(r"\s+", "\t"), index=False)
             _note(f"{args.output} has these rows: fill in {args.target}, and add them to {measured.name}")
         if args.plot and learner.models:
-            np.ravel(pma.plots.plot(learner))[0].figure.savefig(args.plot, dpi=150)
+            np.ravel(pma.plots.plot(learner))[0].figure.savefig(args.plot, dpi=150, bbox_inches="tight")
+
+
+def _with_few_digits(x: DataFrame, bounds: Sequence, learner: Learner) -> DataFrame:
+    """A point of a box, rounded to 1/200 to 1/2000 of each side, or less to be a new one that can be made."""
+    taken = [row for part in (learner.X, learner.failures, learner.pending) for row in np.asarray(part).tolist()]
+    for more in range(4):
+        z = x.copy()
+        for name, low, high in (one for one in bounds if len(one) == 3):
+            z[name] = z[name].round(more - int(np.floor(np.log10((high - low) / 200)))).clip(low, high)
+        for one in [one for one in learner.space.linear if one.is_equality] if learner.space else ():
+            # The largest part is the rest.
+            terms = {name: value * float(z[name].iloc[0]) for name, value in one.coefficients.items()}
+            last = max(terms, key=lambda name: abs(terms[name]))
+            z[last] = round((one.limit - sum(terms.values()) + terms[last]) / one.coefficients[last], 12)
+        can_be = not learner.space or learner.space.can_be(_numbers(z, learner.space)).all()
+        if can_be and z.to_numpy()[0].tolist() not in taken:
+            return z
+    return x
 
 
 def _read(args: Namespace) -> tuple[Table, Table | None, Learner | None]:
@@ -126,10 +130,9 @@ def _read(args: Namespace) -> tuple[Table, Table | None, Learner | None]:
 
 
 def _inputs(args: Namespace, measured: Table, candidates: Table | None) -> list[str]:
-    """Names of the inputs: of the box, or else the columns that both tables share."""
+    """Names of the inputs: of the box, or else the columns, not empty, that both tables share."""
     if candidates is None:
         return [name for name, *_ in (*args.bounds, *(args.categorical or ()))]
-    # What is empty for all candidates, such as remarks, is no input.
     filled = [name for name in candidates.cells if not is_empty(candidates.cells[name]).all()]
     no_input = {args.target, args.error, args.id}
     if shared := [name for name in filled if name in measured.cells and name not in no_input]:
@@ -152,11 +155,12 @@ def _space(args: Namespace, measured: Table, candidates: Table | None) -> pma.Sp
     if not names:
         return None
     done = measured.cells[~is_empty(measured.column(args.target, "--target"))]
-    texts = {name: sorted(texts | set(done.get(name, ())) - {""}) for name, texts in names.items()}
-    numbers = candidates.numbers([name for name in args.inputs if name not in texts], "input")
-    ends = {name: (column.min(), column.max()) for name, column in numbers.items()}
-    wide = {name: (low, high if high > low else low + max(abs(low), 1.0)) for name, (low, high) in ends.items()}
-    return pma.Space({name: texts.get(name, wide.get(name)) for name in args.inputs})
+    for name in names.keys() & done.columns:
+        if more := sorted(set(spelled_as(done[name], names[name])) - names[name] - {""}):
+            _note(f"{name} {listing(more)}: measured, but of no candidate")
+            names[name] |= set(more)
+    numbers = candidates.numbers([name for name in args.inputs if name not in names], "input")
+    return pma.Space({n: sorted(names[n]) if n in names else of_column(n, numbers[n]) for n in args.inputs})
 
 
 def _begin(
@@ -166,9 +170,9 @@ def _begin(
     """A learner of a new run; while results do not differ, it asks for the points of a first design."""
     ends = DataFrame({name: end[:2] for name, *end in args.bounds}) if args.bounds else pool
     low, high = ends.min().to_numpy(), ends.max().to_numpy()
-    # A column of a pool may be constant.
     args.box = np.column_stack([low, np.where(high > low, high, low + np.maximum(np.abs(low), 1.0))]).tolist()
-    where: dict[str, Any] = {} if space is None else {"space": space}
+    where: dict[str, Any] = {"criterion": args.criterion, "minimize": args.minimize, "random_seed": args.seed}
+    where |= {} if space is None else {"space": space}
     if not args.bounds:
         where["pool"] = pool if space is None else space.decode(pool.to_numpy()).set_index(pool.index)
     elif space is None:
@@ -176,8 +180,7 @@ def _begin(
     worked, is_early = y.notna().to_numpy(), y.nunique() < 2
     results = X[worked], y[worked].to_numpy(), y_sd[worked]
     models = (lambda X, y: _models(args, X, y, space=space)) if is_early else _models(args, *results, space=space)
-    how = {"criterion": args.criterion, "minimize": args.minimize, "random_seed": args.seed}
-    learner = Learner(models, args.learn, **where, **how)
+    learner = Learner(models, args.learn, **where)
     for rows in (worked & is_early, ~worked):
         if rows.any():
             errors = y_sd[rows] if y_sd.any() else None
@@ -203,10 +206,9 @@ def _models(
     made: dict[str, Any] = {}
     for name in args.model or ["ard" if len(args.inputs) <= _MANY or space is not None else "embedding"]:
         data = X, Series(y, X.index, name=args.target)
-        where = {"bounds": args.box} if space is None else {"space": space}
-        how: dict[str, Any] = where | {"priors": None if args.noise is None else {"noise": args.noise}}
-        how["y_sd"] = y_sd if y_sd is not None and y_sd.any() else None
-        how["likelihood"] = _LIKELIHOODS[args.outcome]
+        how: dict[str, Any] = {"bounds": args.box} if space is None else {"space": space}
+        how |= {"y_sd": y_sd if y_sd is not None and y_sd.any() else None, "likelihood": _LIKELIHOODS[args.outcome]}
+        how["priors"] = None if args.noise is None else {"noise": args.noise}
         if name == "ard":
             made[name] = pma.ard_gp(*data, **how)
         elif name == "embedding":
@@ -274,8 +276,7 @@ def report(state: str) -> None:
     """Print what a run knows, in the user's units; a ValueError for a foreign or damaged file."""
     with _warnings_as_notes({}):
         learner = _load(state)
-        has_labels = learner.domain.is_pool and learner.space is None
-        args, pool = Namespace(**learner.notes[_KEY]), learner.pending if has_labels else DataFrame()
+        args, pool = Namespace(**learner.notes[_KEY]), learner.pending if learner.domain.is_pool else DataFrame()
         print(f"{Path(state).name}: --target {args.target} --learn {args.learn}{' --minimize' * args.minimize}")
         print(f"{len(learner.y)} results, {len(learner.failures)} failures")
         print("open:", listing((_place(x, pool) for x in learner.pending.to_numpy()), 20) or "nothing")
@@ -283,11 +284,9 @@ def report(state: str) -> None:
             print(learner.optimum())
         elif learner.models and learner.criterion is not None:
             print("the best candidate scores {:.3g} {} by {}".format(*learner.best_score(), learner.criterion_name))
-        if not learner.models:
-            print("predictions begin when the points of the first design are measured")
-            return
-        print(learner.fit)
-        for text in pma.advise(learner.fit.best if isinstance(learner.fit, pma.ModelAverage) else learner.fit):
+        fit: Any = learner.fit if learner.models else "predictions begin when the first design is measured"
+        print(fit)
+        for text in pma.advise(getattr(fit, "best", fit)) if learner.models else ():
             warn_if(text)
 
 
@@ -299,8 +298,7 @@ def _load(state: str) -> Learner:
         learner = Learner.load(state, model=lambda X, y: _models(options, X, y, space=options.space))
         vars(options).update(learner.notes[_KEY], space=learner.space)
     except (KeyError, TypeError):
-        remedy = "go on there with pymc_active.Learner.load, or name another file"
-        raise ValueError(f"{Path(state).name} holds a run that was begun in Python: {remedy}") from None
+        raise ValueError(f"{Path(state).name} was begun in Python: go on there, or name another file") from None
     return learner
 
 
@@ -320,7 +318,7 @@ def _warnings_as_notes(names: Mapping[int, str]) -> Iterator[None]:
     """Print warnings as notes, once each; y[k] in a warning is the k-th result, whose name in the table it gets."""
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        text = re.sub(r"\by\[(\d+)\]", lambda match: names.get(int(match[1]), match[0]), str(message))
+        text = re.sub(r"\by\[(\d+)\]|\brow (\d+) of X\b", lambda m: names.get(int(m[1] or m[2]), m[0]), str(message))
         _note(_PYTHON.split(text)[0].replace("tell NaN", "write 'failed'"))
 
     with warnings.catch_warnings():

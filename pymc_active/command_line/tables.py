@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ from pymc_active.spaces.variables import NAMES, Categorical
 # What a cell without a result looks like, and the cell of an experiment that failed, in lower case.
 _EMPTY = ("", "-", "?", "n/a", "#n/a", "na", "nan", "nd", "n.d.", "none", "null")
 _FAILED = ("fail", "failed", "failure")
-_BEGINS = r"[-+]?\d"
+# How numbers begin, with units or without, but not the names of compounds such as 1,4-dioxane.
+_BEGINS = r"(?!\d+(,\d+)*-[^\W\d])[-+]?\d"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -58,14 +59,11 @@ class Table(NamedTuple):
         return {name: set(one) for name, one in texts.items()}
 
     def inputs(self, columns: Sequence[str], label: str | None, space: Space | None = None) -> pd.DataFrame:
-        """The inputs, labelled by the column ``label``, or else by row; a ValueError if one is missing or repeated.
-
-        Of a ``space`` they are its columns.
-        """
-        texts = [] if space is None else [v.name for v in space.variables if isinstance(v, Categorical)]
+        """The inputs, or the columns of a space, by ``label`` or else by row; raises if one, or a label, is missing."""
+        texts = {} if space is None else {v.name: v.labels for v in space.variables if isinstance(v, Categorical)}
         X = self.numbers([name for name in columns if name not in texts], "input")
         for name in texts:
-            X[name] = self.column(name, "input").where(~is_empty(self.cells[name]))
+            X[name] = spelled_as(self.column(name, "input"), texts[name]).where(~is_empty(self.cells[name]))
         X, ids = X[list(columns)], self.cells.index if label is None else self.column(label, "--id")
         for row, column in zip(*np.nonzero(X.isna()), strict=True):
             where = f"{self.name}, row {X.index[row]} has no value of {columns[column]!r}"
@@ -77,7 +75,7 @@ class Table(NamedTuple):
             try:
                 X = pd.DataFrame(np.asarray(space.encode(X)), X.index, list(space.inputs))
             except ValueError as error:
-                raise ValueError(f"{self.name}: {error}") from None
+                raise ValueError(f"{self.name}: {error}; --rebuild takes in new labels") from None
         # Files of runs do not know pandas' own type for text.
         return X.set_axis(pd.Index(ids.tolist(), dtype=None if label is None else object, name=label or "row"))
 
@@ -86,8 +84,8 @@ class Table(NamedTuple):
             return f"; with a decimal {'comma pass' if ',' in cell else 'point leave out'} --decimal ,"
         if cell.startswith(("<", ">")):
             return "; of a detection limit write about half of it"
-        has_unit = re.match(_BEGINS, cell) is not None
-        unit = "; write the number alone, without its unit, and dates as days since the first" if has_unit else ""
+        unit = "; write the number alone, without its unit, and dates as days since the first"
+        unit = unit if re.match(_BEGINS, cell) else ""
         if what == "input":
             return f"{unit}; of labels pass --categorical and the column, or --id; or choose the inputs with --inputs"
         return unit or "; leave the cell empty if there is no result yet, or write 'failed' if there never will be"
@@ -96,6 +94,16 @@ class Table(NamedTuple):
 def same(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
     """Which rows are one, but for digits that spreadsheets drop."""
     return np.isclose(rows, one, rtol=1e-9, atol=0, equal_nan=True).all(1)
+
+
+def spelled_as(cells: pd.Series, labels: Collection[str]) -> pd.Series:
+    """Cells as the labels that they are but for case, or as numbers: programs write TRUE and 1 in their own way."""
+
+    def key(cell: str) -> str:
+        return str(float(cell)) if _NUMBER.fullmatch(cell) else cell.lower()
+
+    same = {key(label): label for label in labels}
+    return cells.where(cells.isin(labels), cells.map(lambda cell: same.get(key(cell), cell)))
 
 
 def is_empty(cells: pd.Series) -> pd.Series:
@@ -136,14 +144,9 @@ def _separator(text: str) -> str:
 
 
 def read_measurements(
-    table: Table,
-    target: str,
-    error: str | None,
-    label: str | None,
-    inputs: Sequence[str],
-    pool: pd.DataFrame,
+    table: Table, target: str, error: str | None, label: str | None, inputs: Sequence[str], pool: pd.DataFrame,
     space: Space | None = None,
-) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
+) -> tuple[pd.DataFrame, pd.Series, np.ndarray]:  # fmt: skip
     """Rows with a result: inputs (n, D) by label, of a candidate from the pool; results by name, NaN: failed.
 
     The last are standard deviations of the results (n,), 0 where the column ``error`` has none.
