@@ -22,6 +22,7 @@ from pymc_active.posterior.full_space import find_space
 from pymc_active.posterior.sites import EXACT, propagate
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.predict import imagined
 
 NAMES = sorted(LIKELIHOODS)
 REAL = ("lognormal", "student_t", "warped")
@@ -551,14 +552,14 @@ def test_information_is_that_of_plain_sums(fitted):
     p = mixture(fit.ensemble if name in ("bernoulli", "lognormal", "warped", "poisson") else fit.ensemble.first(96), X)
     outcomes, w = LatentOutcomes.of(fit.ensemble.first(len(p.weights))), p.weights
     [(likelihood, phi, _)] = outcomes.parts
-    y, step = np.arange(2 if name in ("bernoulli", "binomial") else 400.0), 1.0
+    y, step = np.arange({"bernoulli": 2.0, "binomial": outcomes.size + 1}.get(name, 400.0)), 1.0
     if name == "student_t":
         y, step = np.linspace(-60, 60, 6001, retstep=True)
     elif name in REAL:
         # Ever farther apart, above zero or about it.
         t, h = np.linspace(-15, 15, 3001, retstep=True)
         y, step = (np.exp(t), h * np.exp(t)) if name == "lognormal" else (np.sinh(t), h * np.cosh(t))
-    log = np.stack([likelihood.tilted(p.means, np.maximum(p.variances, 1e-12), k, 1.0, phi).log_z for k in y])
+    log = np.stack([likelihood.tilted(p.means, np.maximum(p.variances, 1e-12), k, outcomes.size, phi).log_z for k in y])
     log += np.reshape(np.log(step), (-1, 1, 1))
     each, total = np.exp(log), np.exp(log).transpose(0, 2, 1) @ w
     expected = xlogy(each, each).sum(0).T @ w - xlogy(total, total).sum(0)
@@ -566,7 +567,123 @@ def test_information_is_that_of_plain_sums(fitted):
     about_f = pma.active.bald(fit, X, target="f")
     assert (about_f > pma.active.bald(fit, X)).all()
     if name in ("bernoulli", "binomial"):
-        assert (about_f < np.log(2)).all()
+        assert (about_f < np.log(len(y))).all()
+
+
+def counts(rate, n, seed, **keywords):
+    """A Poisson model of one input, with its fit."""
+    X = np.linspace(0, 10, n)[:, None]
+    y = np.random.default_rng(seed).poisson(rate * np.exp(np.sin(X[:, 0] / 2)))
+    gpm = pma.ard_gp(X, y, bounds=[(0, 15)], likelihood="poisson", **keywords)
+    return gpm, pma.fit(gpm, random_seed=1, progressbar=False)
+
+
+def test_information_of_large_counts_is_that_of_plain_sums():
+    """Given f a count is so certain that few values of f would not overlap."""
+    _, fit = counts(5000, 9, 4)
+    X = np.array([[0.6], [11.0], [15.0]])
+    some = fit.ensemble.first(96)
+    p, y = mixture(some, X), np.geomspace(20, 2e6, 3001)
+    [(likelihood, phi, _)] = LatentOutcomes.of(some).parts
+    log = np.stack([likelihood.tilted(p.means, p.variances, k, 1.0, phi).log_z for k in y])
+    density, step = np.exp(log), np.gradient(y)[:, None]
+    total = np.einsum("ksm,s->km", density, p.weights)
+    assert_allclose((step * total).sum(0), 1, atol=1e-3)
+    expected = np.einsum("ksm,s->km", xlogy(density, density), p.weights) - xlogy(total, total)
+    assert_allclose(pma.active.bald(fit, X), (step * expected).sum(0), rtol=0.15)
+    # All draws, if more are asked for.
+    assert (pma.active.bald(fit, X, draws=256) != pma.active.bald(fit, X)).any()
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_improvement_is_its_integral_also_where_it_is_unlikely(fitted, sign):
+    _, _, fit = fitted
+    X, first = np.random.default_rng(3).uniform(-1, 1, size=(5, 2)), fit.ensemble.first(3)
+    p, outcomes = mixture(first, X), LatentOutcomes.of(first)
+    [(likelihood, phi, _)] = outcomes.parts
+    if outcomes.is_mapped:
+        pytest.skip("improvement is of the map")
+    best = (sign * outcomes.moments(mixture(first, first.X))[0]).max(1)[:, None]
+    edge, sd = likelihood.link(sign * best, phi), np.sqrt(p.variances)
+    f = edge + sign * np.linspace(0, 12, 40_001)[:, None, None] * sd
+    gain = np.maximum(sign * likelihood.rate(f, phi) - best, 0.0)
+    expected = np.trapezoid(gain * stats.norm.pdf(f, p.means, sd), np.abs(f - edge), axis=0)
+    with np.errstate(divide="ignore"):
+        expected = np.where(expected > 1e-290, np.log(expected), np.nan)
+    # A mean over sixteen equally probable parts beyond the best: the tail of the last is cut.
+    difference = outcomes.log_improvement(p, best, sign) - expected
+    assert np.nanmax(np.abs(difference)) < 0.2
+    assert np.isfinite(outcomes.log_improvement(p, best, sign)).all()
+
+
+def test_far_from_the_top_the_nearest_rows_promise_most():
+    x, pool = np.linspace(0, 10, 12)[:, None], np.linspace(0.2, 4.4, 15)[:, None]
+    y = 10 * np.exp(-np.square(x[:, 0] - 6) / 4)
+    fit = pma.fit(pma.ard_gp(x, y, bounds=[(0, 10)], likelihood="student_t"), random_seed=1, progressbar=False)
+    scores = pma.active.expected_improvement(fit, pool).to_numpy()
+    assert len(np.unique(scores)) == len(pool)
+    assert scores.argmax() == len(pool) - 1
+
+
+def test_quantiles_of_a_single_member_are_those_of_its_outcome():
+    _, fit = counts(5, 8, 1, priors={"log_lengthscale": 1.0, "log_outputscale": 0.0, "mean_constant": 1.0})
+    assert len(fit.ensemble) == 1
+    probabilities, X = np.array([0.005, 0.05, 0.5, 0.95, 0.995]), np.array([[1.0], [12.0]])
+    p = mixture(fit.ensemble, X)
+    f = p.means + np.sqrt(p.variances) * stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None]
+    y = np.arange(2000.0)[:, None, None]
+    cdf = stats.poisson.cdf(y, np.exp(f)).mean(1)
+    exact = np.array([[np.searchsorted(cdf[:, m], q) for m in range(2)] for q in probabilities])
+    # Of 8,192 draws; by as many standard errors as probabilities may be off.
+    found = pma.predict(fit, X, quantiles=probabilities).y_quantile.to_numpy()
+    error = 4 * np.sqrt(probabilities * (1 - probabilities) / 8192)[:, None]
+    at = np.stack([cdf[found[:, m].astype(int), m] for m in range(2)], axis=1)
+    below = np.stack([cdf[np.maximum(found[:, m].astype(int) - 1, 0), m] for m in range(2)], axis=1)
+    assert ((at > probabilities[:, None] - error) & ((below < probabilities[:, None] + error) | (exact == 0))).all()
+
+
+def test_the_next_outcome_is_of_as_many_trials_or_as_much_exposure():
+    """The unit of an exposure decides nothing, and a pending row counts as a measurement of the usual size."""
+    found = {}
+    for unit in (1.0, 3600.0):
+        gpm, fit = counts(30, 7, 4, exposure=unit)
+        gpm.set_data(gpm.X, gpm.y, exposure=np.r_[np.full(6, unit), 50 * unit])
+        found[unit] = pma.active.bald(fit, [[3.0], [12.0]]).to_numpy()
+        [row] = np.flatnonzero((imagined(fit, np.array([[12.0]])).X == 12.0).all(1))
+        data = imagined(fit, np.array([[12.0]])).data
+        assert data.sizes[row] == unit
+        assert data.y[row] == np.round(unit * pma.predict(fit, [[12.0]], quantiles=[0.5]).f_quantile[0, 0])
+    # Posteriors of two runs differ a little.
+    assert_allclose(found[1.0], found[3600.0], rtol=0.4)
+
+
+def test_a_failure_and_an_empty_row_need_no_number_of_trials():
+    gpm = pma.ard_gp(
+        np.arange(4.0)[:, None], [3, 1, 2, 4], bounds=[(0, 9)], likelihood="binomial", y_trials=[5, 5, 6, 7]
+    )
+    learner = pma.Learner(gpm, "function", bounds=[(0, 9)], random_seed=1)
+    learner.tell([[5.0]], np.nan)
+    with pytest.warns(pma.RunWarning, match="1 of 3 rows have no y"):
+        learner.tell([[1.5], [2.5], [3.5]], [1, np.nan, 3], y_trials=[5, np.nan, 7])
+    learner.tell([[6.0], [7.0]], [3, np.nan], y_trials=[10, np.nan], failed=[False, True])
+    assert learner.y.tolist() == [3, 1, 2, 4, 1, 3, 3]
+    assert learner.y_sd.tolist() == [5, 5, 6, 7, 5, 7, 10]
+    assert len(learner.failures) == 2
+    with pytest.raises(ValueError, match="y_trials must be whole"):
+        learner.tell([[1.2], [2.2]], [1, 1], y_trials=[5, np.nan])
+
+
+def test_quantiles_of_an_average_over_likelihoods_of_counts():
+    X, y = np.linspace(0, 10, 8)[:, None], np.array([1, 4, 9, 12, 8, 3, 1, 0])
+    fits = {
+        name: pma.fit(pma.ard_gp(X, y, likelihood=name), random_seed=1, progressbar=False)
+        for name in ("poisson", "negative_binomial")
+    }
+    both = pma.predict(pma.ModelAverage(fits), X[:3], quantiles=(0.05, 0.5, 0.95))
+    each = [pma.predict(fit, X[:3], quantiles=(0.05, 0.5, 0.95)) for fit in fits.values()]
+    for name in ("f_quantile", "y_quantile"):
+        low, high = (np.sort([one[name] for one in each], axis=0)[k] for k in (0, 1))
+        assert ((low * 0.8 <= both[name]) & (both[name] <= high * 1.2 + 1)).all()
 
 
 @pytest.mark.parametrize("fitted", ["negative_binomial", *nightly(*set(NAMES) - {"negative_binomial"})], indirect=True)

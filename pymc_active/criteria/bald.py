@@ -56,7 +56,8 @@ def bald(
         Of a ``pm.Model``, for which ``target``, ``method`` and ``draws`` mean nothing: free variables or Deterministics
         that the information is to be about, such as ``["EC50"]``, in place of all parameters.
     model, draws, random_seed
-        The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed.
+        The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed. Of counts and
+        Student-t outcomes 96 draws score, unless ``draws`` is above 128.
 
     Returns
     -------

@@ -32,6 +32,8 @@ INFORMATION = ("bald", "epig", "bams")
 ANY_MODEL = (*INFORMATION, "expected_improvement", "upper_confidence_bound")
 # Candidates scored at a time, divided by the number of models: bounds the memory of a mixture's arrays.
 _BLOCK = 32_768
+# Draws of a posterior; of outcomes without a formula 96 members score, and more if more than these are asked for.
+_DRAWS = 128
 # Candidates that are scored with all draws where outcomes are not normal, at most (guess).
 _FULL = 200
 
@@ -90,10 +92,10 @@ class MomentCriterion(Criterion):
     methods: tuple[str, ...] = METHODS
     # Where outcomes are not normal.
     outcomes: LatentOutcomes | None = None
-    # Whether partials are known where a map of outcomes is normal.
-    has_partials_of_mapped = False
+    # Whether partials are known where the criterion is one of the function.
+    has_partials_of_function = False
 
-    def __init__(self, method: str | None = None, draws: int = 128, random_seed: Seed = None):
+    def __init__(self, method: str | None = None, draws: int = _DRAWS, random_seed: Seed = None):
         if method is not None and method not in self.methods:
             raise ValueError(f"method must be one of {', '.join(self.methods)}; got {method!r}")
         self.method, self.draws, self.random_seed = method, draws, random_seed
@@ -104,7 +106,7 @@ class MomentCriterion(Criterion):
         ensemble = ensemble_from(source, self.name, model=model, **how, weigh=self.weigh)
         outcomes = LatentOutcomes.of(ensemble)
         if outcomes is not None and outcomes.n_members is not None:
-            ensemble = ensemble.first(outcomes.n_members)
+            ensemble = ensemble.first(max(outcomes.n_members, self.draws if self.draws > _DRAWS else 0))
         return MomentScorer(self, ensemble)
 
     def bind(self, ensemble: Ensemble) -> MomentCriterion:
@@ -114,14 +116,14 @@ class MomentCriterion(Criterion):
         return bound
 
     @property
-    def is_mapped(self) -> bool:
-        """Whether outcomes are not normal, but a map of them is, and its units are the same for all."""
-        return self.outcomes is not None and self.outcomes.is_mapped and self.outcomes.has_one_unit
+    def is_of_function(self) -> bool:
+        """Whether the criterion is one of the function, where outcomes that are not normal have no upper end."""
+        return self.outcomes is not None and self.outcomes.has_no_end and self.outcomes.has_one_unit
 
     @property
     def has_partials(self) -> bool:
         """Whether :meth:`partials` are known."""
-        return self.outcomes is None or (self.is_mapped and self.has_partials_of_mapped)
+        return self.outcomes is None or (self.is_of_function and self.has_partials_of_function)
 
     @abstractmethod
     def value(self, p: Mixture) -> np.ndarray:

@@ -46,8 +46,9 @@ def expected_improvement(
     -------
     xarray.DataArray
         :math:`\log(\sigma h(z))` over ``point``, with z = (mean - best) / sd and h(z) = φ(z) + z Φ(z), the argument in
-        units of y. The logarithm keeps a useful gradient where improvement is unlikely. Where a map of outcomes is
-        normal (``likelihood="warped"``), improvements are of mapped outcomes, in units of y at the best mean.
+        units of y. The logarithm keeps a useful gradient where improvement is unlikely. Where outcomes that are not
+        normal have no upper end, as counts and ``"warped"`` ones, improvements are of the latent function, in units of
+        y at the best mean: the mean outcome is out of all proportion where little is known.
 
     References
     ----------
@@ -69,7 +70,7 @@ def upper_confidence_bound(
 ) -> xr.DataArray:
     """The posterior mean plus sqrt(beta) sds, in units of y; with ``minimize``, sqrt(beta) sds minus the mean.
 
-    Of mapped outcomes (``likelihood="warped"``, ``"lognormal"``) these are of the map.
+    Of counts and mapped outcomes (``likelihood="poisson"``, ``"warped"``, ...) these are of the latent function.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def upper_confidence_bound(
 class ExpectedImprovement(MatchedCriterion):
     """:func:`expected_improvement` as a criterion with a gradient."""
 
-    name, units, has_partials_of_mapped = "expected_improvement", "log of units of y", True
+    name, units, has_partials_of_function = "expected_improvement", "log of units of y", True
 
     def __init__(self, minimize: bool = False, method: str | None = None, draws: int = 128, random_seed: Seed = None):
         super().__init__(method, draws, random_seed)
@@ -102,14 +103,14 @@ class ExpectedImprovement(MatchedCriterion):
         self.sign = -1.0 if minimize else 1.0
         # The best mean at the data: of a Gaussian approximation (0-d), or of each component (S, 1).
         self.best = np.array(np.nan)
-        # Where outcomes are mapped, the log of their slope in f there: improvements are to the first order (S, 1).
+        # Where outcomes have no upper end, the log of their slope in f: improvements are to the first order (S, 1).
         self.log_unit: np.ndarray | float = 0.0
 
     @override
     def bind(self, ensemble):
         bound = super().bind(ensemble)
         with one_blas_thread():
-            if bound.is_mapped:
+            if bound.is_of_function:
                 best = (self.sign * mixture(ensemble, ensemble.X).means).max(1, keepdims=True)
                 bound.best, bound.log_unit = best, bound.outcomes.log_units(self.sign * best[None])[0]
             elif bound.outcomes is not None:
@@ -142,9 +143,8 @@ class ExpectedImprovement(MatchedCriterion):
 
     @override
     def value(self, p):
-        if self.outcomes is not None and not self.is_mapped:
-            gain = np.maximum(self.sign * self.outcomes.rates(p) - self.best, 0.0)
-            return np.log(np.maximum(p.weights @ gain.mean(0), np.finfo(float).tiny))
+        if self.outcomes is not None and not self.is_of_function:
+            return logsumexp(self.outcomes.log_improvement(p, self.best, self.sign), axis=0, b=p.weights[:, None])
         if not self.best.ndim:
             return super().value(p)
         _, _, each = self._improvement(p.means, np.maximum(p.variances, rounding(p)))
@@ -176,7 +176,7 @@ def log_h(z: np.ndarray) -> np.ndarray:
 class UpperConfidenceBound(MatchedCriterion):
     """:func:`upper_confidence_bound` as a criterion with a gradient; ``beta=0`` is the posterior mean."""
 
-    name, units, has_partials_of_mapped = "upper_confidence_bound", "units of y", True
+    name, units, has_partials_of_function = "upper_confidence_bound", "units of y", True
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class UpperConfidenceBound(MatchedCriterion):
     @override
     def bind(self, ensemble):
         bound = super().bind(ensemble)
-        bound.units = "units of mapped y" if bound.is_mapped else self.units
+        bound.units = "units of the function" if bound.is_of_function else self.units
         return bound
 
     @override
@@ -204,8 +204,8 @@ class UpperConfidenceBound(MatchedCriterion):
 
     @override
     def value(self, p):
-        if self.outcomes is None or self.is_mapped:
-            # Of mapped outcomes the mean is out of all proportion where little is known.
+        if self.outcomes is None or self.is_of_function:
+            # Of outcomes without an end the mean is out of all proportion where little is known.
             return super().value(p)
         rates = self.outcomes.rates(p)
         mean = p.weights @ rates.mean(0)

@@ -443,14 +443,16 @@ class Learner(Summarized):
         before. Results told together are one step for the fit, which is faster than telling them one by one.
 
         ``y_sd``, (k,) or a number, are known standard deviations of y, error bars as in :func:`ard_gp`; measurements
-        told without have none. ``y_trials`` and ``exposure`` belong to measurements with such a ``likelihood``.
+        told without have none. ``y_trials`` and ``exposure`` are for such a ``likelihood``; rows without y need none.
 
-        A ValueError if one of ``asked`` is not pending, for infinite values and wrong shapes, and if a row with a
-        number ``failed``; then nothing is added.
+        A ValueError, and nothing added, if one of ``asked`` is not pending, a shape wrong, or a row with y ``failed``.
         """
         ledger = self._ledger
         X, labels = ledger.read(x, "x")
-        per_row = self._read_known(len(X), x, y_sd, y_trials=y_trials, exposure=exposure)
+        sizes = {"y_trials": y_trials, "exposure": exposure}
+        if np.any(has_none := pd.isna(y)):
+            sizes = {k: np.where(has_none, 1, v) if np.shape(v) == np.shape(y) != () else v for k, v in sizes.items()}
+        per_row = self._read_known(len(X), x, y_sd, **sizes)
         data, rows = read_results(X, y, per_row, failed, x)
         positions = ledger.find(X, labels) if asked is None else ledger.find_known(asked, "asked")
         if len(positions) != len(X):
@@ -469,9 +471,8 @@ class Learner(Summarized):
                 warn_user(f"{broken}: the model learns it all the same. If it is a slip, correct x", DataWarning)
         if not self.repeat:
             ledger.warn_if_repeated(X, told, positions, np.c_[self._run.X, self.y])
-        columns = x.index if isinstance(x, pd.Series) else getattr(x, "columns", ())
-        columns = list(x) if isinstance(x, Mapping) else columns
-        self._current.become(self._run.tell(data, positions, columns))
+        of_x = x.index if isinstance(x, pd.Series) else list(x) if isinstance(x, Mapping) else getattr(x, "columns", ())
+        self._current.become(self._run.tell(data, positions, of_x))
 
     def _read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
         """What is known of n measurements at x besides y, which every model can have."""

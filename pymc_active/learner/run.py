@@ -119,12 +119,12 @@ class Run:
         """
         X, y, _ = data
         ledger, subject, names = self.ledger, self.subject, list(columns)
-        for model in subject.models.values():
-            model.check_outcomes(y[~np.isnan(y)], None if data.y_sd is None else data.y_sd[~np.isnan(y)])
+        failed = np.isnan(y)
+        for model in () if failed.all() else subject.models.values():
+            model.check_outcomes(y[~failed], None if data.y_sd is None else data.y_sd[~failed])
         are_named = len(names) == X.shape[1] and all(isinstance(name, str) for name in names)
         if isinstance(subject, FirstDesign) and ledger.inputs == list(range(X.shape[1])) and are_named:
             ledger, subject = replace(ledger, inputs=names), subject.named(names)
-        failed = np.isnan(y)
         after = replace(self, ledger=ledger.tell(X, positions, failed), subject=subject)
         if failed.all():
             return after

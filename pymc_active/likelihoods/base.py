@@ -24,8 +24,8 @@ _FALL, _ENDS = 16.0, 6
 # Nodes over a Gaussian that is nearly right.
 _HERMITE, _LOG_HERMITE = np.polynomial.hermite.hermgauss(16)
 _LOG_HERMITE = np.log(_LOG_HERMITE) + np.square(_HERMITE)
-# Equally probable values of a standard normal.
-_NORMAL = ndtri((np.arange(12) + 0.5) / 12)
+# Equally probable values of a standard normal; too far apart where an outcome leaves less of the variance of f.
+_NORMAL, _NARROW = ndtri((np.arange(12) + 0.5) / 12), 1.0
 # Integers taken one by one in a sum over counts, and values in all.
 _EACH, _VALUES = 12, 32
 
@@ -54,8 +54,9 @@ class Likelihood(ABC):
     parameters: tuple[tuple[str, float, float], ...] = ()
     # What each row has besides, as an argument of builders.
     size_name: str | None = None
-    # Whether outcomes are real numbers, not counts; whether the function then has the unit of y.
-    is_real, has_unit = False, True
+    # Whether outcomes are real numbers, not counts; whether the function then has the unit of y; whether the expected
+    # outcome has no upper end, so that its mean is out of all proportion where little is known.
+    is_real, has_unit, has_no_end = False, True, False
     # Shares of an update of sites that are made, of the first ones and where errors do not fall; how many times as many
     # updates as usual.
     shares, sweeps = (1.0, 0.2), 1
@@ -149,12 +150,16 @@ class LogConcave(Likelihood):
 
     @override
     def log_marginal(self, y, mean, variance, size, phi):
-        # The same nodes for all outcomes.
         f = mean + np.sqrt(variance) * _NORMAL[:, None, None]
         with np.errstate(over="ignore"):
             log = self.terms(f, np.asarray(y)[:, None], size, phi)[0]
         highest = log.max(1, keepdims=True)
-        return np.log(np.exp(log - highest).mean(1)) + highest[:, 0]
+        log = np.log(np.exp(log - highest).mean(1)) + highest[:, 0]
+        much = np.broadcast_to(self.noise(mean, variance, size, phi) < _NARROW * variance, log.shape)
+        parts = (y, size, mean, variance, *self.guess(np.asarray(y), size, phi), *phi)
+        y, size, mean, v, near, s, *phi = (np.broadcast_to(part, log.shape)[much] for part in parts)
+        log[much] = self.tilted(mean, v, y, size, phi, ((mean * s + near * v) / (s + v), v * s / (s + v))).log_z
+        return log
 
     def slopes(self, f: np.ndarray, y: Any, size: Any, phi: Phi) -> tuple[np.ndarray, ...]:
         """Derivatives of log p(y | f) in ``phi``."""
@@ -217,6 +222,11 @@ class LogConcave(Likelihood):
         return np.concatenate(nodes, axis=-1), np.concatenate(weights, axis=-1)
 
 
+def usual(size: np.ndarray) -> float:
+    """Of how many trials, or how much exposure, the next outcome is: the median of those before, (n,)."""
+    return float(np.quantile(size, 0.5, method="lower"))
+
+
 def counts_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whole numbers (K, m) between low and high (m,), all of them or some, and log weights that make up for these."""
     low, high = np.floor(low), np.ceil(high)
@@ -224,11 +234,12 @@ def counts_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.nd
         steps = np.arange(int((high - low).max()) + 1)[:, None]
         values = low + steps
         return values, np.where(values <= high, 0.0, -np.inf)
-    # The first ones each, the others as bins of growing width about their middle.
-    growth = np.geomspace(1, np.maximum(high - low - _EACH, 1), _VALUES - _EACH) - 1
-    edges = np.concatenate([np.arange(_EACH)[:, None] + 0 * low, _EACH + np.floor(growth), [np.inf + low]])
-    edges = np.minimum(edges, high - low + 1)
-    values = low + np.floor((edges[:-1] + edges[1:] - 1) / 2)
+    # Small ones each, all others in bins that grow with them, about their middle.
+    top = np.maximum(high, low + _EACH) + 1
+    small = np.concatenate([np.arange(_EACH)[:, None] + low, np.geomspace(low + _EACH, top, _VALUES - _EACH + 1)])
+    edges = np.floor(np.where(low < _EACH, small, np.geomspace(np.maximum(low, 1.0), top, _VALUES + 1)))
+    edges = np.minimum(edges, high + 1)
+    values = np.floor((edges[:-1] + edges[1:] - 1) / 2)
     with np.errstate(divide="ignore"):
         return values, np.log(np.diff(edges, axis=0))
 

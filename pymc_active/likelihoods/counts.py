@@ -20,7 +20,7 @@ _MOST = 600.0
 class Poisson(LogConcave):
     """Independent events."""
 
-    name, size_name = "poisson", "exposure"
+    name, size_name, has_no_end = "poisson", "exposure", True
 
     @override
     def terms(self, f, y, size, phi):
@@ -33,7 +33,7 @@ class Poisson(LogConcave):
 
     @override
     def rate(self, f, phi):
-        return np.exp(f)
+        return np.exp(np.minimum(f, _MOST))
 
     @override
     def link(self, rate, phi):

@@ -28,7 +28,7 @@ class StudentT(Likelihood):
     name = "student_t"
     # Above two degrees of freedom, so that there is a variance: for 90 %, 3 to 28 in all.
     parameters = (("log_noise", float(np.log(0.1)), 1.0), ("log_nu_above_2", float(np.log(5.0)), 1.0))
-    is_real, shares, sweeps = True, (0.9, 0.1), 3
+    is_real, has_no_end, shares, sweeps = True, True, (0.9, 0.1), 3
     # Outliers are ignored often, and rounding errors grow with the variance of a site.
     worthless = 1e3
 

@@ -29,7 +29,7 @@ _SMALL = 1e-2
 class Mapped(Likelihood):
     """A likelihood whose outcomes are normal once mapped, or as they are; ``rate`` is the outcome without noise."""
 
-    name, is_real = "normal", True
+    name, is_real, has_no_end = "normal", True, True
 
     @override
     def read(self, y, size):

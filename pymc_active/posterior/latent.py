@@ -10,7 +10,7 @@ from typing import NamedTuple, override
 
 import numpy as np
 
-from pymc_active.likelihoods.base import Likelihood, Phi
+from pymc_active.likelihoods.base import Likelihood, Phi, usual
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior, KernelPosterior
 from pymc_active.posterior.base import Likelihoods, Moments, Posterior, State, difference_hessian
 from pymc_active.posterior.factor import Factor, NotPositiveDefiniteError
@@ -252,14 +252,14 @@ class LatentPosterior(Posterior):
         return difference_hessian(self, state.theta, _STEP * self.prior_sds)
 
     def noise_of(self, theta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        """The variance of the Gaussian measurement of f that an outcome of size one is worth, in units of f."""
+        """The variance of the Gaussian measurement of f that an outcome of the usual size is worth, in units of f."""
         phi = self.phi_of(theta)
         # Where an outcome is certain it is worth nothing; differences of infinities would be NaN.
-        return np.minimum(self.likelihood.noise(mean, variance, 1.0, phi), _MOST_NOISE)
+        return np.minimum(self.likelihood.noise(mean, variance, usual(self.size), phi), _MOST_NOISE)
 
     @override
     def moments(self, state, X_new, *, gradient=False):
-        """Latent moments, with the noise that an outcome of size one is worth; gradients by central differences."""
+        """Latent moments, with the noise that an outcome is worth; gradients by central differences."""
         plain = self._of_outcomes(state, super().moments(state, X_new))
         if not gradient:
             return plain

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri, xlogy
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp, xlogy
 
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_quantiles
-from pymc_active.likelihoods.base import Likelihood, Phi
+from pymc_active.likelihoods.base import Likelihood, Phi, usual
 from pymc_active.likelihoods.binary import Bernoulli
 from pymc_active.likelihoods.warped import Mapped
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.predictions.outcomes import weighted_quantiles
+from pymc_active.predictions.outcomes import DRAWS, weighted_quantiles
 
 # Members of a model that score outcomes without a formula.
 _SOME = 96
-# Equally probable values of a standard normal, which stand for f, and numbers in one array.
-_NODES, _BLOCK = ndtri((np.arange(16) + 0.5) / 16), 4_000_000
+# The middles of equally probable parts, values of a standard normal there, which stand for f, and numbers in an array.
+_PARTS, _BLOCK = (np.arange(16) + 0.5) / 16, 4_000_000
+_NODES = ndtri(_PARTS)
+# Edges of outcomes that cannot be, such as a probability above one; step of central differences.
+_NOWHERE, _STEP = 1e6, 1e-4
 # Steps of a bisection, down to rounding errors.
 _BISECTIONS = 50
 
 
 @dataclass(frozen=True)
 class LatentOutcomes:
-    """What the members of an ensemble say about an outcome, by default of size one, from their latent Gaussians.
+    """What the members of an ensemble say about an outcome, from their latent Gaussians.
 
-    ``parts`` are the likelihoods, their parameters as columns (S_k, 1), and the rows of a mixture that they are for.
+    ``parts`` are the likelihoods, their parameters as columns (S_k, 1), and the rows of a mixture that they are for;
+    ``size`` is the number of trials, or the exposure, of the next outcome: the median of those before.
     """
 
     parts: tuple[tuple[Likelihood, Phi, slice], ...]
+    size: float = 1.0
 
     @classmethod
     def of(cls, ensemble: Ensemble, normal: Mapped | None = None) -> LatentOutcomes | None:
@@ -41,19 +47,20 @@ class LatentOutcomes:
         latent = [isinstance(part.space.posterior, LatentPosterior) for part in ensemble.parts]
         if not any(latent) and normal is None:
             return None
-        parts, start = [], 0
+        parts, start, size = [], 0, 1.0
         noises = None if all(latent) else mixture(ensemble, ensemble.X[:1]).noises
         for part in ensemble.parts:
             posterior, rows = part.space.posterior, slice(start, start + len(part.z))
             if isinstance(posterior, LatentPosterior):
                 parts.append((posterior.likelihood, posterior.phi(posterior.full(part.z)), rows))
+                size = usual(posterior.size)
             else:
                 assert noises is not None
                 parts.append((normal or Mapped(), [0.5 * np.log(noises[rows])], rows))
             start = rows.stop
         if not all(latent) and not all(likelihood.is_real for likelihood, _, _ in parts):
             raise ValueError("models of real numbers and models of counts cannot be averaged")
-        return cls(tuple(parts))
+        return cls(tuple(parts), size)
 
     @property
     def are_alike(self) -> bool:
@@ -65,20 +72,18 @@ class LatentOutcomes:
         """Whether the functions of all members have the same unit."""
         return len({likelihood.has_unit for likelihood, _, _ in self.parts}) == 1
 
+    def _each(self, of: Callable[[Any, Phi, slice], Any], axis: int = 1) -> np.ndarray:
+        """What a function says of each likelihood with its parameters and rows, joined along the members."""
+        return np.concatenate([of(*part) for part in self.parts], axis)
+
     def log_densities(self, Y: np.ndarray, p: Mixture, size: Any = 1.0) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, m) under each member."""
-        densities = [
-            likelihood.tilted(p.means[rows], np.maximum(p.variances[rows], 1e-12), Y[:, None], size, phi).log_z
-            for likelihood, phi, rows in self.parts
-        ]
-        return np.concatenate(densities, axis=1)
+        v, Y = np.maximum(p.variances, 1e-12), Y[:, None]
+        return self._each(lambda one, phi, rows: one.tilted(p.means[rows], v[rows], Y, size, phi).log_z)
 
     def moments(self, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of an outcome under each member, (S, m) each."""
-        moments = [
-            likelihood.moments(p.means[rows], p.variances[rows], size, phi) for likelihood, phi, rows in self.parts
-        ]
-        mean, variance = (np.concatenate(one) for one in zip(*moments, strict=True))
+        mean, variance = self._each(lambda one, phi, rows: one.moments(p.means[rows], p.variances[rows], size, phi))
         return mean, variance
 
     def rates(self, p: Mixture) -> np.ndarray:
@@ -87,39 +92,40 @@ class LatentOutcomes:
 
     def _rates(self, f: np.ndarray) -> np.ndarray:
         """Expected outcomes where the functions of the members are f, (Q, S, m)."""
-        return np.concatenate([likelihood.rate(f[:, rows], phi) for likelihood, phi, rows in self.parts], axis=1)
+        return self._each(lambda one, phi, rows: one.rate(f[:, rows], phi))
+
+    def log_improvement(self, p: Mixture, best: np.ndarray, sign: float) -> np.ndarray:
+        """Log of how much the expected outcome of each member is above its ``best`` (S, 1), or below it, (S, m)."""
+        sd = np.sqrt(np.maximum(p.variances, np.finfo(float).tiny))
+        edge = self._each(lambda one, phi, rows: one.link(sign * best[rows], phi), 0)
+        log_share = log_ndtr(sign * (p.means - np.clip(edge, -_NOWHERE, _NOWHERE)) / sd)
+        f = p.means - sign * sd * ndtri_exp(log_share + np.log(_PARTS)[:, None, None])
+        return log_share + np.log(np.maximum((sign * self._rates(f) - best).mean(0), np.finfo(float).tiny))
 
     def log_units(self, f: np.ndarray) -> np.ndarray:
-        """Logs of the slopes of outcomes in f where the functions are f, (Q, S, m), by maps of each member."""
-        units = []
-        for likelihood, phi, rows in self.parts:
-            assert isinstance(likelihood, Mapped)
-            units.append(-likelihood.map(likelihood.rate(f[:, rows], phi), phi)[1])
-        return np.concatenate(units, axis=1)
+        """Logs of the slopes of expected outcomes in f where the functions are f, (Q, S, m)."""
+        return np.log(np.maximum(self._rates(f + _STEP) - self._rates(f - _STEP), 1e-300) / (2 * _STEP))
 
     def rate_moments(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected outcome, (m,) each."""
-        each = [likelihood.rate_moments(p.means[rows], p.variances[rows], phi) for likelihood, phi, rows in self.parts]
-        means, variances = (np.concatenate(part) for part in zip(*each, strict=True))
-        return mixture_moments(means, variances, p.weights)
+        mean, variance = self._each(lambda one, phi, rows: one.rate_moments(p.means[rows], p.variances[rows], phi))
+        return mixture_moments(mean, variance, p.weights)
 
     def draw(self, p: Mixture, rng: np.random.Generator, size: Any = 1.0) -> np.ndarray:
         """Outcomes (Q, S, m) of each member, with common random numbers at all points."""
-        drawn, normals = [], rng.permuted(np.tile(_NODES, (len(p.weights), 1)), axis=1).T
-        seed = int(rng.integers(2**31))
-        for likelihood, phi, rows in self.parts:
-            f = p.means[rows] + np.sqrt(p.variances[rows]) * normals[:, rows, None]
-            drawn.append(likelihood.draw(f, size, phi, np.random.default_rng(seed)))
-        return np.concatenate(drawn, axis=1)
+        S, seed = len(p.weights), int(rng.integers(2**31))
+        n = max(len(_NODES), -(-DRAWS // S))
+        normals = ndtri((rng.permuted(np.tile(np.arange(n), (S, 1)), axis=1).T + rng.random((n, S))) / n)
+        f = p.means + np.sqrt(p.variances) * normals[..., None]
+        return self._each(lambda one, phi, rows: one.draw(f[:, rows], size, phi, np.random.default_rng(seed)))
 
     def quantiles(self, probabilities: np.ndarray, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
         """Quantiles (Q, m) of the expected outcome of size one, and of an outcome."""
         spread = np.maximum(p.variances, np.finfo(float).tiny)
         if self.is_mapped:
             # Each member has a map of its own.
-            return self._mapped_quantiles(probabilities, p, spread), self._mapped_quantiles(
-                probabilities, p, spread + p.noises
-            )
+            of_rate, of_y = (self._mapped_quantiles(probabilities, p, v) for v in (spread, spread + p.noises))
+            return of_rate, of_y
         if self.are_alike:
             likelihood, phi, _ = self.parts[0]
             # The rate increases with the latent function, by no parameter.
@@ -137,8 +143,8 @@ class LatentOutcomes:
         low, high = ends.min(1), ends.max(1)
         for _ in range(_BISECTIONS if len(p.weights) > 1 else 0):
             middle = (low + high) / 2
-            each = [likelihood.link(middle[:, None], phi) + 0 * phi[0] for likelihood, phi, _ in self.parts]
-            z = np.concatenate(each, axis=1)
+            at = middle[:, None] + np.zeros((len(sd), 1))
+            z = self._each(lambda one, phi, rows: one.link(at[:, rows], phi))  # noqa: B023
             is_low = np.einsum("s,qsm->qm", p.weights, ndtr((z - p.means) / sd)) < probabilities[:, None]
             low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
         return (low + high) / 2
@@ -148,12 +154,17 @@ class LatentOutcomes:
         """Whether the outcomes of all members are normal once they are mapped."""
         return all(isinstance(likelihood, Mapped) for likelihood, _, _ in self.parts)
 
+    @property
+    def has_no_end(self) -> bool:
+        """Whether the expected outcomes of all members have no upper end."""
+        return all(likelihood.has_no_end for likelihood, _, _ in self.parts)
+
     def _values(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         """Outcomes (K, m) and log weights (K, m) of a sum over them."""
         likelihood, phi, _ = self.parts[0]
         if len(self.parts) == 1:
-            return likelihood.values(p.means, p.variances, 1.0, phi)
-        tables = [one.values(p.means[rows], p.variances[rows], 1.0, phi) for one, phi, rows in self.parts]
+            return likelihood.values(p.means, p.variances, self.size, phi)
+        tables = [one.values(p.means[rows], p.variances[rows], self.size, phi) for one, phi, rows in self.parts]
         if self.are_alike:
             # The widest range is that of all.
             return max(tables, key=lambda pair: float(np.ptp(pair[0])))
@@ -166,11 +177,8 @@ class LatentOutcomes:
         """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""
         Y, log_weights = self._values(p)
         step = max(1, _BLOCK // (len(Y) * len(p.weights) * len(_NODES)))
-        information = []
-        for i in range(0, Y.shape[1], step):
-            some = slice(i, i + step)
-            information.append(self._information(_columns(p, some), Y[:, some], log_weights[:, some], owner))
-        return np.concatenate(information)
+        blocks = [slice(i, i + step) for i in range(0, Y.shape[1], step)]
+        return np.concatenate([self._information(_columns(p, k), Y[:, k], log_weights[:, k], owner) for k in blocks])
 
     def entropy(self, p: Mixture) -> np.ndarray:
         """The entropy of an outcome, nats, (m,)."""
@@ -180,11 +188,8 @@ class LatentOutcomes:
 
     def marginals(self, Y: np.ndarray, p: Mixture) -> np.ndarray:
         """:meth:`log_densities` of many outcomes, by fewer nodes."""
-        marginals = [
-            likelihood.log_marginal(Y[:, None], p.means[rows], p.variances[rows], 1.0, phi)
-            for likelihood, phi, rows in self.parts
-        ]
-        return np.concatenate(marginals, axis=1)
+        m, v, Y = p.means, p.variances, Y[:, None]
+        return self._each(lambda one, phi, rows: one.log_marginal(Y, m[rows], v[rows], self.size, phi))
 
     @property
     def n_members(self) -> int | None:
@@ -211,11 +216,9 @@ class LatentOutcomes:
         step = max(1, _BLOCK // (len(Y) * f[..., 0].size))
         for i in range(0, m, step):
             columns = slice(i, i + step)
-            densities = [
-                likelihood.log_density(f[None, :, rows, columns], Y[:, None, None, columns], 1.0, phi)
-                for likelihood, phi, rows in self.parts
-            ]
-            log = np.concatenate(densities, axis=2) + log_weights[:, None, None, columns]
+            at, y = f[None, ..., columns], Y[:, None, None, columns]
+            log = self._each(lambda one, phi, rows: one.log_density(at[:, :, rows], y, self.size, phi), 2)  # noqa: B023
+            log += log_weights[:, None, None, columns]
             out[columns] = _mutual(log.reshape(len(Y), len(weights), -1), weights)
         return out
 

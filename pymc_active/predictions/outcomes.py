@@ -8,14 +8,14 @@ from pymc_active.process.members import Members
 from pymc_active.support.threads import one_blas_thread
 
 # Draws of an outcome in all, and numbers of an array.
-_DRAWS, _BLOCK = 8192, 4_000_000
+DRAWS, _BLOCK = 8192, 4_000_000
 
 
 def predicted_outcomes(
     members: Members, X: np.ndarray, probabilities: np.ndarray | None, y: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     """The variables of :func:`pymc_active.predict` at X (m, D), with the points last."""
-    n = max(1, _BLOCK // _DRAWS)
+    n = max(1, _BLOCK // DRAWS)
     with one_blas_thread():
         blocks = [
             _predicted(members, X[k : k + n], probabilities, None if y is None else y[k : k + n])
@@ -29,7 +29,7 @@ def _predicted(
 ) -> dict[str, np.ndarray]:
     w = members.weights
     predicted: dict[str, np.ndarray] = {}
-    shifts = np.arange(max(1, _DRAWS // len(w)))
+    shifts = np.arange(max(1, DRAWS // len(w)))
     draws = np.concatenate([members.draw(X, int(shift)) for shift in shifts])
     weights = np.tile(w, len(shifts)) / len(shifts)
     if all(process.has_mean for process in members.processes):

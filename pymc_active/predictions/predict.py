@@ -14,6 +14,7 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.information.mixture_quantiles import mixture_log_density, mixture_quantiles
+from pymc_active.likelihoods.base import usual
 from pymc_active.likelihoods.warped import LogNormal
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
@@ -22,7 +23,7 @@ from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.predictions.outcomes import predicted_outcomes
+from pymc_active.predictions.outcomes import DRAWS, predicted_outcomes
 from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
@@ -145,8 +146,8 @@ def _in_blocks(
     probabilities: np.ndarray | None, y: np.ndarray | None,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """The variables of :func:`predict` at X (m, D), in blocks, so that large tables need little memory."""
-    blocks = []
-    for rows in np.array_split(np.arange(len(X)), len(ensemble) * len(X) // _BLOCK + 1):
+    blocks, each = [], len(ensemble) if outcomes is None else max(len(ensemble), DRAWS)
+    for rows in np.array_split(np.arange(len(X)), each * len(X) // _BLOCK + 1):
         predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes, size[rows])
         blocks.append(predicted(ensemble, X[rows], probabilities, None if y is None else y[rows]))
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
@@ -209,21 +210,16 @@ def predict_from_logarithms(
 
 
 def imagined(fit: Fit | ModelAverage, X: np.ndarray) -> Fit | ModelAverage:
-    """The fit given that points X (k, D) come out as predicted."""
+    """The fit given that points X (k, D) come out as predicted, by the mean, or the median if outcomes have no end."""
     with one_blas_thread():
-        y = _usual(fit, X)
+        ensemble, y, size = as_ensemble(fit), posterior_mean(fit, X), None
+        if (outcomes := LatentOutcomes.of(ensemble)) is not None and outcomes.has_no_end:
+            y = outcomes.quantiles(np.array([0.5]), mixture(ensemble, X))[0][0]
         if fit.gpm.likelihood is not None and not fit.gpm.likelihood.is_real:
-            y = np.round(y)
+            size = np.full(len(X), usual(fit.data.sizes))
+            y = np.round(size * y)
         # A fit may use some of the data only.
-        return fit.given(*fit.data.joined(X, y))
-
-
-def _usual(fit: Fit | ModelAverage, X: np.ndarray) -> np.ndarray:
-    """The mean (m,), or where outcomes are mapped the median: their mean may be out of all proportion."""
-    ensemble = as_ensemble(fit)
-    if (outcomes := LatentOutcomes.of(ensemble)) is None or not outcomes.is_mapped:
-        return posterior_mean(fit, X)
-    return outcomes.quantiles(np.array([0.5]), mixture(ensemble, X))[0][0]
+        return fit.given(*fit.data.joined(X, y, size))
 
 
 def posterior_mean(source: Source, X: np.ndarray) -> np.ndarray:
