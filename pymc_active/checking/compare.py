@@ -94,12 +94,13 @@ def _of_latent(ensemble: Ensemble, X: np.ndarray) -> Predicted:
         return y[rng.integers(len(y), size=(n, len(X))), systematic(p.weights, n)[:, None], np.arange(len(X))]
 
     def nll(y: np.ndarray) -> np.ndarray:
-        logs = [outcomes.log_densities(row[None], p)[0] for row in y]
-        return -np.mean([logsumexp(log, axis=0, b=p.weights[:, None]) for log in logs], axis=0)
+        # Counts are often the same.
+        rows = y if len(values := np.unique(y)) > len(y) else np.tile(values[:, None], len(X))
+        logs = [logsumexp(outcomes.log_densities(row[None], p)[0], axis=0, b=p.weights[:, None]) for row in rows]
+        return -np.mean(logs if rows is y else np.take_along_axis(np.array(logs), values.searchsorted(y), 0), axis=0)
 
-    return Predicted(
-        mean, np.maximum(variance, np.finfo(float).tiny), draw, nll, lambda: {"f_mean": mixture(ensemble, X).means}
-    )
+    variance = np.maximum(variance, np.finfo(float).tiny)
+    return Predicted(mean, variance, draw, nll, lambda: {"f_mean": mixture(ensemble, X).means})
 
 
 def _of_particles(members: Members, X: np.ndarray) -> Predicted:
