@@ -219,7 +219,8 @@ class Pool(Rows):
         return best_of(self.X, 0, score, taken)
 
     def equal_to(self, X):
-        return [np.flatnonzero(is_same(self.X, x, *self.limits)).tolist() for x in X]
+        limits = self.limits
+        return [np.flatnonzero(is_same(self.X, x, *limits)).tolist() for x in X]
 
     def show(self, choices):
         rows = [choice.row for choice in choices]
