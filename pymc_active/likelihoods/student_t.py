@@ -10,12 +10,12 @@ from scipy.special import digamma, gammaln, stdtrit
 
 from pymc_active.likelihoods.base import Likelihood, Phi, Tilted
 
-# Nodes of the mixture, and where only a density is wanted; how far the log density falls to their ends.
-_NODES, _FEW, _FALL = 32, 20, 14.0
+# Nodes of the mixture, and for a density alone (information is then 0.2 % off, 0.8 % with an outlier); falls to the ends.
+_NODES, _FEW, _FALL = 32, 14, 14.0
 # Below so small a precision, in units of what the outcome would notice, all are alike.
 _NONE = 1e-4
 # Outcomes in a sum over them, and the probability of those beyond the last.
-_VALUES, _TAIL = 64, 1e-4
+_VALUES, _TAIL = 48, 1e-4
 
 
 class StudentT(Likelihood):
