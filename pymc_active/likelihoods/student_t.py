@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln, stdtrit
 
 from pymc_active.likelihoods.base import Likelihood, Phi, Tilted
 
-# Nodes of the mixture, and for a density alone (information is then 0.2 % off, 0.8 % with an outlier); falls to the ends.
+# Nodes of the mixture, and for a density alone (information is 0.2 % off, with an outlier 0.8 %); falls to the ends.
 _NODES, _FEW, _FALL = 32, 14, 14.0
 # Below so small a precision, in units of what the outcome would notice, all are alike.
 _NONE = 1e-4
