@@ -5,9 +5,12 @@ import pandas as pd
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtri
+from scipy.stats import norm, poisson, rankdata
 
 import pymc_active as pma
 from pymc_active.active import bald, latin_hypercube, random_design, uncertainty
+from pymc_active.predictions.mixtures import mixture
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +126,55 @@ def test_drawn_rows_of_a_frame_keep_their_labels():
 def test_a_pool_has_no_more_points_than_it_has():
     with pytest.raises(ValueError, match="the pool has 3 points; cannot draw 4"):
         random_design(np.zeros((3, 2)), 4)
+
+
+@pytest.mark.parametrize("likelihood", ["normal", "poisson"])
+def test_information_about_a_hyperparameter_is_that_of_pairs_of_draws(likelihood):
+    """Outcomes and virtual ones, drawn together: the mean log of how much the latter change densities of the former."""
+    rng = np.random.default_rng(0)
+    X, at = rng.uniform(-1, 1, (10, 2)), np.array([[0.9, 0.1], [-0.4, 0.5]])
+    y = np.sin(4 * X[:, 0]) + 0.2 * rng.normal(size=10)
+    gpm = pma.ard_gp(X, y if likelihood == "normal" else np.round(np.exp(2 + y)), likelihood=likelihood)
+    fit = pma.fit(gpm, random_seed=1, progressbar=False)
+    some = fit.ensemble if likelihood == "normal" else fit.ensemble.first(96)
+    names, S = ["lengthscale"], len(some)
+    p, values = mixture(some, at), gpm.constrain(some.thetas)["lengthscale"]
+    scores = ndtri((rankdata(values, axis=0) - 0.5) / S)
+    who, n = rng.integers(S, size=20_000), 20_000
+    v = scores[who] + 0.25 * rng.normal(size=(n, 2))
+    # From a virtual outcome to the members' weights given it.
+    given = np.exp(-8 * np.square(v[:, None] - scores).sum(2))
+    given /= given.sum(1, keepdims=True)
+    for m in range(2):
+        if likelihood == "normal":
+            sd = np.sqrt(p.variances + p.noises)[:, m]
+            drawn = p.means[who, m] + sd[who] * rng.normal(size=n)
+            density = norm.pdf(drawn[:, None], p.means[:, m], sd)
+        else:
+            f = p.means[who, m] + np.sqrt(p.variances[who, m]) * rng.normal(size=n)
+            drawn = rng.poisson(np.exp(f)).astype(float)
+            # Of each count there may be, by a fine sum over f.
+            fine = p.means[:, m] + np.sqrt(p.variances[:, m]) * ndtri((np.arange(400) + 0.5) / 400)[:, None]
+            counts, which = np.unique(drawn, return_inverse=True)
+            density = np.stack([poisson.pmf(k, np.exp(fine)).mean(0) for k in counts])[which]
+        gain = np.log((given * density).sum(1) / density.mean(1))
+        score = float(bald(fit, at, targets=names)[m])
+        # Other virtual outcomes, one of each member.
+        assert score == pytest.approx(gain.mean(), abs=0.02 + 4 * gain.std() / np.sqrt(n))
+    about_all = bald(fit, at)
+    assert (bald(fit, at, targets=names) < about_all).all()
+    assert (bald(fit, at, targets=[*names, "outputscale"]) > bald(fit, at, targets=names) - 0.02).all()
+
+
+def test_targets_of_a_gp_in_a_run(tmp_path):
+    X, pool = np.random.default_rng(1).uniform(-1, 1, (8, 2)), np.random.default_rng(2).uniform(-1, 1, (30, 2))
+    gpm = pma.ard_gp(X, np.sin(3 * X[:, 0]), bounds=[(-1, 1)] * 2)
+    learner = pma.Learner(gpm, "hyperparameters", pool=pool, targets="noise", random_seed=1)
+    x = learner.ask()
+    assert x[0].tolist() == pool[int(bald(learner.fit, pool, targets=["noise"]).argmax())].tolist()
+    learner.save(path := tmp_path / "run.nc")
+    assert_array_equal(pma.Learner.load(path).ask(), learner.ask())
+    with pytest.raises(ValueError, match="targets= are of one model, over draws of its posterior"):
+        bald(learner.fit, pool, targets=["noise"], method="mgp")
+    with pytest.raises(ValueError, match="targets must name variables of the model"):
+        bald(learner.fit, pool, targets=["EC50"])

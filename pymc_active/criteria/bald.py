@@ -7,14 +7,18 @@ from typing import Any, Literal, override
 
 import numpy as np
 import xarray as xr
+from scipy.special import logsumexp
 
 from pymc_active.criteria.base import MatchedCriterion, MomentCriterion, rounding
 from pymc_active.criteria.of_process import of_parameters
-from pymc_active.inference.ensemble import MIXTURE_METHODS, Seed
+from pymc_active.inference.ensemble import MIXTURE_METHODS, Ensemble, Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
+from pymc_active.likelihoods.warped import Mapped
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
-from pymc_active.predictions.mixtures import Mixture
+from pymc_active.predictions.latent_outcomes import LatentOutcomes
+from pymc_active.predictions.mixtures import Mixture, mixture
+from pymc_active.process.information import Virtual, of_targets, posterior_weights
 
 
 def bald(
@@ -53,8 +57,9 @@ def bald(
         includes the information about the mode. ``"draws"``, the default of :func:`pymc_active.fit`, decides most like
         MCMC: over 50 problems its pick had 0.99 of the largest true information, the pick of ``"mgp"`` 0.82.
     targets : list of str, optional
-        Of a ``pm.Model``, for which ``target``, ``method`` and ``draws`` mean nothing: free variables or Deterministics
-        that the information is to be about, such as ``["EC50"]``, in place of all parameters.
+        Free variables or Deterministics that the information is to be about, such as ``["EC50"]`` or, of a GP,
+        ``["lengthscale"]``, in place of all parameters. For a ``pm.Model`` ``target``, ``method`` and ``draws`` mean
+        nothing.
     model, draws, random_seed
         The model of a trace; for ``method="draws"``, draws from the posterior of each fit and a seed. Of counts and
         Student-t outcomes 96 draws score, unless ``draws`` is above 128.
@@ -76,30 +81,44 @@ def bald(
     return Bald(target, method, draws, random_seed, targets).over(fit, X_pool, model)
 
 
+def _values_of(ensemble: Ensemble, names: Sequence[str]) -> np.ndarray:
+    """The values (S, t) of variables of a GP model, by name."""
+    if ensemble.n_models > 1 or ensemble.is_gaussian:
+        raise ValueError("targets= are of one model, over draws of its posterior: pass method='draws'")
+    if ensemble.gpm.likelihood is None and np.ptp(mixture(ensemble, ensemble.X).noises, axis=1).any():
+        raise ValueError("targets= need the same noise everywhere")
+    values = ensemble.gpm.constrain(ensemble.thetas)
+    if not names or not set(names) <= set(values):
+        raise ValueError(f"targets must name variables of the model, some of {', '.join(values)}; got {list(names)}")
+    return np.concatenate([np.reshape(values[name], (len(ensemble), -1)) for name in names], axis=1)
+
+
 class Bald(MomentCriterion):
     """:func:`bald` as a criterion with a gradient."""
 
     name, units = "bald", "nats"
     methods = ("mgp", "bbq", *MIXTURE_METHODS)
 
+    # What the information is about, if not all hyperparameters.
+    quantity: Virtual | None = None
+
     def __init__(
-        self,
-        target: str = "y",
-        method: str | None = None,
-        draws: int = 128,
-        random_seed: Seed = None,
+        self, target: str = "y", method: str | None = None, draws: int = 128, random_seed: Seed = None,
         targets: Sequence[str] | None = None,
-    ):
+    ):  # fmt: skip
         if target not in ("y", "f"):
             raise ValueError(f"target must be 'y' or 'f'; got {target!r}")
         super().__init__(method, draws, random_seed)
         self.with_noise, self.targets = float(target == "y"), targets
 
     @override
-    def prepare(self, source, *, model=None):
+    def bind(self, ensemble):
+        bound = super().bind(ensemble)
         if self.targets is not None:
-            raise ValueError("targets= are for a pm.Model; for a GP model the information is about all hyperparameters")
-        return super().prepare(source, model=model)
+            bound.outcomes = bound.outcomes or LatentOutcomes.of(ensemble, Mapped())
+            values = _values_of(ensemble, self.targets)
+            bound.quantity = of_targets(ensemble.weights, values, np.random.default_rng(0))
+        return bound
 
     @override
     def check_outcomes(self, models):
@@ -117,9 +136,17 @@ class Bald(MomentCriterion):
         noise, floor = self.with_noise * p.noises, rounding(p)
         return np.maximum(p.variances + noise, floor), np.maximum(p.conditional + noise, floor)
 
+    @staticmethod
+    def _about(quantity: Virtual, log: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """What outcomes of log probabilities (K, S, m) tell about a quantity, by how probable they are."""
+        share = np.exp(logsumexp(log, axis=1, b=weights[:, None]))
+        return (share * quantity.divergence(posterior_weights(log, weights))).sum(0)
+
     @override
     def value(self, p):
         if self.outcomes is not None:
+            if self.quantity is not None:
+                return np.concatenate([self._about(self.quantity, log, p.weights) for log in self.outcomes.tables(p)])
             return self.outcomes.information(p) if self.with_noise else self.outcomes.information_about_function(p)
         variances, conditional = self._variances(p)
         return mixture_entropy(p.means, variances, p.weights) - p.weights @ gaussian_entropy(conditional)

@@ -109,19 +109,20 @@ def bald_from_trace(
         def score_block(block: np.ndarray, called: str) -> np.ndarray:
             return score(read_inputs(block, called, len(process.inputs)))
 
-        scores = score_lazily(score_block, rows, np.empty((0, 2)), chunks=(rows.chunks[0], (2,)))
-        return _as_array(scores, {}, attrs)
-    pool = process.read_pool(X_pool)
-    X = read_inputs(pool, "X_pool", inputs=process.inputs)
-    process.check_rows(X)
-    values = score(X)
-    if values[:, 0].max() > np.log(len(z)) - 1:
-        warn_user(
-            f"at some candidates the information is near log({len(z)}) = {np.log(len(z)):.2f} nats, the most that "
-            f"{len(z)} draws can show: it is too low there. Raise draws=.",
-            SamplingWarning,
-        )
-    return _as_array(values, {"point": point_labels(pool)}, attrs)
+        values, at = score_lazily(score_block, rows, np.empty((0, 2)), chunks=(rows.chunks[0], (2,))), {}
+    else:
+        pool = process.read_pool(X_pool)
+        X = read_inputs(pool, "X_pool", inputs=process.inputs)
+        process.check_rows(X)
+        values, at = score(X), {"point": point_labels(pool)}
+        if values[:, 0].max() > np.log(len(z)) - 1:
+            warn_user(
+                f"at some candidates the information is near log({len(z)}) = {np.log(len(z)):.2f} nats, the most that "
+                f"{len(z)} draws can show: it is too low there. Raise draws=.",
+                SamplingWarning,
+            )
+    coords: dict[str, Any] = at | {"standard_error": ("point", values[:, 1])}
+    return xr.DataArray(values[:, 0], dims="point", coords=coords, name="bald_from_trace", attrs=attrs)
 
 
 def _read_draws(
@@ -163,8 +164,3 @@ def _read_draws(
     if len(names) < len(process.free):
         flat = process.draw_prior(n_chains * each, 0) | flat
     return process.unconstrain(flat)
-
-
-def _as_array(scores: Any, coords: dict[str, Any], attrs: dict[str, Any]) -> xr.DataArray:
-    coords = coords | {"standard_error": ("point", scores[:, 1])}
-    return xr.DataArray(scores[:, 0], dims="point", coords=coords, name="bald_from_trace", attrs=attrs)

@@ -179,13 +179,9 @@ class UpperConfidenceBound(MatchedCriterion):
     name, units, has_partials_of_function = "upper_confidence_bound", "units of y", True
 
     def __init__(
-        self,
-        beta: float = 4.0,
-        minimize: bool = False,
-        method: str | None = None,
-        draws: int = 128,
+        self, beta: float = 4.0, minimize: bool = False, method: str | None = None, draws: int = 128,
         random_seed: Seed = None,
-    ):
+    ):  # fmt: skip
         super().__init__(method, draws, random_seed)
         check_flags(minimize=minimize)
         if not (isinstance(beta, int | float | np.number) and 0 <= beta < np.inf):

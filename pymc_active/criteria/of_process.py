@@ -70,7 +70,7 @@ def of_parameters(ensemble: Ensemble, targets: Sequence[str] | None, pending: np
             # Of several models, the parameters of each and the model.
             quantity: Any = AllParameters(members.weights)
         else:
-            quantity = of_targets(members, read_targets(members, targets), np.random.default_rng(0))
+            quantity = of_targets(members.weights, read_targets(members, targets), np.random.default_rng(0))
         return _information(members, quantity, pending)
 
     return OutcomeScorer(ensemble, "nats", make)

@@ -139,7 +139,7 @@ class Learner(Summarized):
         The outcome of a ``pm.Model``, if it observes several variables, or does not observe it yet: then the run starts
         from the prior.
     targets : list of str, optional
-        Variables of a ``pm.Model``, such as ``["EC50"]``, that ``learn="parameters"`` is to be about.
+        Variables that ``learn="parameters"`` is to be about, such as ``["EC50"]``, or ``"hyperparameters"`` of a GP.
     likelihood : str
         Of outcomes, as in :func:`ard_gp`, for None as the model; ``"auto"`` weighs ``"normal"`` and ``"warped"`` by
         their evidences, two models that are asked together.

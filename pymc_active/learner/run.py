@@ -256,8 +256,8 @@ def new_run(
             raise ValueError(f"X_target is for the criteria {' and '.join(choices)}, by name; got {criterion!r}")
         criterion = partial(CRITERIA[criterion].function, X_target=X_target)
     if targets is not None:
-        if criterion != "bald" or not are_processes:
-            raise ValueError("targets= name variables of a pm.Model, for the goal 'parameters'")
+        if criterion != "bald":
+            raise ValueError("targets= name variables, for the goal 'parameters' or, of a GP, 'hyperparameters'")
         criterion = partial(CRITERIA["bald"].function, targets=[targets] if isinstance(targets, str) else list(targets))
     named = Named.read(criterion, inputs)
     made, name = _make_criterion(named or criterion, candidates, minimize, random_seed, several)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,8 @@ _SOME = 96
 # The middles of equally probable parts, values of a standard normal there, which stand for f, and numbers in an array.
 _PARTS, _BLOCK = (np.arange(16) + 0.5) / 16, 4_000_000
 _NODES = ndtri(_PARTS)
-# Edges of outcomes that cannot be, such as a probability above one; step of central differences.
-_NOWHERE, _STEP = 1e6, 1e-4
-# Steps of a bisection, down to rounding errors.
-_BISECTIONS = 50
+# Edges of what cannot be, as a probability above one; step of differences; steps of a bisection, down to rounding.
+_NOWHERE, _STEP, _BISECTIONS = 1e6, 1e-4, 50
 
 
 @dataclass(frozen=True)
@@ -81,10 +79,9 @@ class LatentOutcomes:
         v, Y = np.maximum(p.variances, 1e-12), Y[:, None]
         return self._each(lambda one, phi, rows: one.tilted(p.means[rows], v[rows], Y, size, phi).log_z)
 
-    def moments(self, p: Mixture, size: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of an outcome under each member, (S, m) each."""
-        mean, variance = self._each(lambda one, phi, rows: one.moments(p.means[rows], p.variances[rows], size, phi))
-        return mean, variance
+    def moments(self, p: Mixture, size: Any = 1.0) -> np.ndarray:
+        """Mean and variance of an outcome under each member, (2, S, m)."""
+        return self._each(lambda one, phi, rows: one.moments(p.means[rows], p.variances[rows], size, phi))
 
     def rates(self, p: Mixture) -> np.ndarray:
         """Equally probable expected outcomes (Q, S, m) of each member."""
@@ -173,12 +170,16 @@ class LatentOutcomes:
         width = np.diff(y, axis=0, prepend=y[:1], append=y[-1:])
         return y, np.log(np.maximum(0.5 * (width[1:] + width[:-1]), np.finfo(float).tiny))
 
-    def information(self, p: Mixture, owner: np.ndarray | None = None) -> np.ndarray:
-        """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""
+    def tables(self, p: Mixture) -> Iterator[np.ndarray]:
+        """Log probabilities (K, S, k) of outcomes under each member, at some of the points at a time."""
         Y, log_weights = self._values(p)
         step = max(1, _BLOCK // (len(Y) * len(p.weights) * len(_NODES)))
-        blocks = [slice(i, i + step) for i in range(0, Y.shape[1], step)]
-        return np.concatenate([self._information(_columns(p, k), Y[:, k], log_weights[:, k], owner) for k in blocks])
+        for k in (slice(i, i + step) for i in range(0, Y.shape[1], step)):
+            yield self.marginals(Y[:, k], _columns(p, k)) + log_weights[:, None, k]
+
+    def information(self, p: Mixture, owner: np.ndarray | None = None) -> np.ndarray:
+        """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""
+        return np.concatenate([_information(log, p.weights, owner) for log in self.tables(p)])
 
     def entropy(self, p: Mixture) -> np.ndarray:
         """The entropy of an outcome, nats, (m,)."""
@@ -197,16 +198,6 @@ class LatentOutcomes:
         is_known = self.is_mapped or all(isinstance(likelihood, Bernoulli) for likelihood, _, _ in self.parts)
         return None if is_known else _SOME
 
-    def _information(self, p: Mixture, Y: np.ndarray, log_weights: np.ndarray, owner: np.ndarray | None) -> np.ndarray:
-        log = self.marginals(Y, p) + log_weights[:, None]
-        if owner is None:
-            return _mutual(log, p.weights)
-        each = [owner == k for k in np.unique(owner)]
-        shares = np.array([p.weights[of].sum() for of in each])
-        with np.errstate(divide="ignore"):
-            own = [logsumexp(log[:, of] + np.log(p.weights[of])[:, None], axis=1) for of in each]
-            return _mutual(np.stack(own, axis=1) - np.log(shares)[:, None], shares)
-
     def information_about_function(self, p: Mixture) -> np.ndarray:
         """What an outcome tells about the latent function there, and the hyperparameters, nats, (m,)."""
         Y, log_weights = self._values(p)
@@ -214,13 +205,22 @@ class LatentOutcomes:
         q, m = len(_NODES), Y.shape[1]
         weights, out = np.tile(p.weights / q, q), np.empty(m)
         step = max(1, _BLOCK // (len(Y) * f[..., 0].size))
-        for i in range(0, m, step):
-            columns = slice(i, i + step)
+        for columns in (slice(i, i + step) for i in range(0, m, step)):
             at, y = f[None, ..., columns], Y[:, None, None, columns]
             log = self._each(lambda one, phi, rows: one.log_density(at[:, :, rows], y, self.size, phi), 2)  # noqa: B023
             log += log_weights[:, None, None, columns]
             out[columns] = _mutual(log.reshape(len(Y), len(weights), -1), weights)
         return out
+
+
+def _information(log: np.ndarray, weights: np.ndarray, owner: np.ndarray | None) -> np.ndarray:
+    if owner is None:
+        return _mutual(log, weights)
+    each = [owner == k for k in np.unique(owner)]
+    shares = np.array([weights[of].sum() for of in each])
+    with np.errstate(divide="ignore"):
+        own = [logsumexp(log[:, of] + np.log(weights[of])[:, None], axis=1) for of in each]
+        return _mutual(np.stack(own, axis=1) - np.log(shares)[:, None], shares)
 
 
 def _mutual(log: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -232,5 +232,6 @@ def _mutual(log: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _columns(p: Mixture, columns: slice) -> Mixture:
+    """The mixture at some of the points."""
     own = {name: getattr(p, name)[:, columns] for name in ("means", "variances", "conditional", "noises")}
     return p._replace(**own)

@@ -185,7 +185,8 @@ def _predicted_outcomes(
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """The same where outcomes, of ``size`` (m,), are not normal."""
     p = mixture(ensemble, X)
-    mean, variance = mixture_moments(*outcomes.moments(p, size), p.weights)
+    mean, variance = outcomes.moments(p, size)
+    mean, variance = mixture_moments(mean, variance, p.weights)
     rate_mean, rate_variance = outcomes.rate_moments(p)
     predicted = {"f_mean": rate_mean, "f_variance": rate_variance, "y_mean": mean, "y_variance": variance}
     if probabilities is not None:

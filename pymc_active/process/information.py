@@ -80,13 +80,13 @@ class Virtual(Quantity):
         return cls(weights, shifted / (shifted @ weights)[:, None])
 
 
-def of_targets(members: Members, values: np.ndarray, rng: np.random.Generator, bandwidth: float = BANDWIDTH) -> Virtual:
-    """The information about numbers (S, t) of each particle, by normal scores and a Gaussian bandwidth."""
+def of_targets(w: np.ndarray, values: np.ndarray, rng: np.random.Generator, bandwidth: float = BANDWIDTH) -> Virtual:
+    """The information about numbers (S, t) of particles of weights w, by normal scores and a Gaussian bandwidth."""
     from scipy.stats import rankdata  # takes long to load
 
     scores = ndtri((rankdata(values, axis=0) - 0.5) / len(values))
     v = scores + bandwidth * rng.normal(size=scores.shape)
-    return Virtual.of(members.weights, -0.5 * np.square((v[:, None] - scores[None]) / bandwidth).sum(2))
+    return Virtual.of(w, -0.5 * np.square((v[:, None] - scores[None]) / bandwidth).sum(2))
 
 
 def of_predictions(members: Members, X_target: np.ndarray, rng: np.random.Generator) -> Virtual:
@@ -145,7 +145,7 @@ class Information:
             value, error = np.empty((2, len(X)))
             log = members.log_densities(values[:, few], X[few])
             probability = np.exp(members.log_mean(log))
-            value[few] = (probability * self.quantity.divergence(_posterior(log, w))).sum(0)
+            value[few] = (probability * self.quantity.divergence(posterior_weights(log, w))).sum(0)
             error[few] = 0.0
             if not few.all():
                 value[~few], error[~few] = self._by_draws(Y[:, ~few], X[~few])
@@ -157,14 +157,14 @@ class Information:
         log = members.log_densities(Y, X)
         before = np.zeros(len(w))
         if self.pending is not None:
-            before = self.quantity.divergence(_posterior(self.pending[:, :, None], w))[:, 0]
+            before = self.quantity.divergence(posterior_weights(self.pending[:, :, None], w))[:, 0]
             log = log + self.pending[:, :, None]
-        gain = self.quantity.divergence(_posterior(log, w)) - before[:, None]
+        gain = self.quantity.divergence(posterior_weights(log, w)) - before[:, None]
         mean = w @ gain
         return mean, np.sqrt(np.square(w) @ np.square(gain - mean))
 
 
-def _posterior(log: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def posterior_weights(log: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The particles' weights (K, S, m) given outcomes of log densities (K, S, m)."""
     top = log.max(1, keepdims=True)
     q = weights[:, None] * np.exp(log - np.where(np.isfinite(top), top, 0.0))

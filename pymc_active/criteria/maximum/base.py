@@ -86,16 +86,9 @@ class OptimumCriterion(Criterion):
     """
 
     def __init__(
-        self,
-        domain: Domain,
-        *,
-        minimize: bool = False,
-        n_optima: int = 50,
-        n_features: int = 1000,
-        n_hyperparameters: int = 10,
-        method: Literal["draws", "map"] = "draws",
-        random_seed: Seed = None,
-    ):
+        self, domain: Domain, *, minimize: bool = False, n_optima: int = 50, n_features: int = 1000,
+        n_hyperparameters: int = 10, method: Literal["draws", "map"] = "draws", random_seed: Seed = None,
+    ):  # fmt: skip
         if method not in ("draws", "map"):
             raise ValueError(f"method must be 'draws' or 'map'; got {method!r}")
         for name, value in (("n_optima", n_optima), ("n_features", n_features), ("draws", n_hyperparameters)):

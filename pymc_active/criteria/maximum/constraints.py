@@ -65,18 +65,10 @@ class GPGivenMaxima:
     l: np.ndarray
 
     def __init__(
-        self,
-        gp: ConditionedGP,
-        maxima: PathMaxima,
-        *,
-        derivatives: bool = True,
-        best: float = -np.inf,
-        mixed: Mixed = "free",
-        boundary: Boundary = "outward",
-        mixed_values: np.ndarray | None = None,
-        moments: MomentMethod = "sampled",
-        directions: np.ndarray | None = None,
-    ):
+        self, gp: ConditionedGP, maxima: PathMaxima, *, derivatives: bool = True, best: float = -np.inf,
+        mixed: Mixed = "free", boundary: Boundary = "outward", mixed_values: np.ndarray | None = None,
+        moments: MomentMethod = "sampled", directions: np.ndarray | None = None,
+    ):  # fmt: skip
         self.gp, self.X = gp, maxima.X
         S, D = self.X.shape
         free = np.ones((S, D), bool) if boundary == "stationary" else maxima.free

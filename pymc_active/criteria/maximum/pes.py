@@ -99,14 +99,9 @@ class Pes(OptimumCriterion):
     name, units = "pes", "nats"
 
     def __init__(
-        self,
-        domain,
-        *,
-        mixed: Mixed = "free",
-        boundary: Boundary = "outward",
-        moments: MomentMethod = "sampled",
+        self, domain, *, mixed: Mixed = "free", boundary: Boundary = "outward", moments: MomentMethod = "sampled",
         **keywords,
-    ):
+    ):  # fmt: skip
         super().__init__(domain, **keywords)
         options = {"mixed": (mixed, Mixed), "boundary": (boundary, Boundary), "moments": (moments, MomentMethod)}
         for name, (value, kind) in options.items():
