@@ -763,3 +763,74 @@ def test_draws_that_numpy_refuses_are_none():
     drawn = fit.to_datatree(random_seed=1).prior_predictive["y"].to_numpy()
     assert 0 < np.isnan(drawn).mean() < 0.5
     assert np.nanmin(drawn) >= 0
+
+
+def of_custom(kind, is_custom):
+    """The same outcome written with a distribution of one's own, and plainly."""
+    x, y = np.linspace(0, 3, 6), 2 * np.linspace(0, 3, 6) + np.array([0.1, -0.3, 0.2, 0.4, -0.2, 0.0])
+    normal = {"dist": lambda mu, size: pm.Normal.dist(mu, 0.3, size=size)}
+    with pm.Model() as model:
+        mu = pm.Normal("a", 0, 1) * pm.Data("x", x)
+        if kind == "normal":
+            pm.CustomDist("y", mu, **normal, observed=y) if is_custom else pm.Normal("y", mu, 0.3, observed=y)
+        elif kind == "censored":
+            inner = pm.CustomDist.dist(mu, **normal) if is_custom else pm.Normal.dist(mu, 0.3)
+            pm.Censored("y", inner, lower=None, upper=4.0, observed=np.minimum(y, 4.0))
+        elif is_custom:
+            pm.LogitNormal("y", mu=mu - 3, sigma=1, observed=expit(y - 3))
+        else:
+            # Of the logits; the density of y is that times the slope of the map.
+            pm.Normal("y", mu - 3, 1, observed=y - 3)
+            slope = np.log(expit(y - 3) * expit(3 - y)).sum()
+            pm.Potential("slope", pt.as_tensor(-slope))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["normal", "censored", "logit"])
+def test_a_distribution_of_ones_own_has_the_parameters_of_the_particles(kind):
+    fits = [pma.fit(of_custom(kind, is_custom), **QUIET) for is_custom in (True, False)]
+    errors = np.hypot(*(fit.log_evidence_error for fit in fits))
+    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=4 * errors + 0.05)
+    a, b = (fit.gpm.constrain(fit.ensemble.thetas)["a"] for fit in fits)
+    assert a.mean() == pytest.approx(b.mean(), abs=0.3 * b.std())
+    assert a.std() == pytest.approx(b.std(), rel=0.2)
+    assert np.isfinite(bald(fits[0], [1.0, 5.0])).all()
+
+
+def test_censored_gamma_outcomes_are_fitted_by_a_temperature():
+    """By noise, which changes the shape, each step would take seconds."""
+    x, y = np.linspace(-1, 1, 6), np.array([0.3, 0.5, 0.2, 0.9, 2.0, 2.0])
+    with pm.Model() as model:
+        inputs, a = pm.Data("x", x), pm.Normal("a", 0, 1)
+        pm.Censored("y", pm.Gamma.dist(2.0, pm.math.exp(a + 0.5 * inputs)), lower=None, upper=2.0, observed=y)
+    fit = pma.fit(model, **QUIET)
+    at = np.linspace(-5, 5, 4001)
+    gamma = stats.gamma(2.0, scale=np.exp(-(at[:, None] + 0.5 * x)))
+    log = np.where(y < 2, gamma.logpdf(y), gamma.logsf(2.0)).sum(1) + stats.norm.logpdf(at)
+    assert fit.log_evidence == pytest.approx(
+        np.log(np.trapezoid(np.exp(log), at)), abs=4 * fit.log_evidence_error + 0.02
+    )
+
+
+def test_what_an_unobserved_outcome_leads_to_is_not_measured_either():
+    with pm.Model() as model:
+        latent = pm.Normal("latent", pm.Normal("a", 10, 10) + pm.Data("x", X), 0.1)
+        pm.Normal("y", latent, pm.HalfNormal("s", 10), observed=Y)
+    with pytest.raises(ValueError, match="y depends on 'latent', which is not observed"):
+        pma.Learner(model, "parameters", pool={"x": POOL}, observed="latent")
+
+
+@pytest.mark.parametrize("is_data", [False, True])
+def test_deterministics_of_the_first_outcomes_leave_when_rows_come(is_data):
+    with pm.Model() as model:
+        mu = pm.Normal("a", 0, 1) * pm.Data("x", X)
+        outcome = pm.Data("outcome", Y) if is_data else Y
+        pm.Deterministic("residual", outcome - mu)
+        pm.Deterministic("mu", mu)
+        pm.Normal("y", mu, 0.5, observed=outcome)
+    learner = pma.Learner(model, "parameters", pool={"x": POOL}, random_seed=1)
+    assert set(learner.to_datatree()["posterior"].data_vars) == {"a", "residual", "mu"}
+    learner.tell(learner.ask(), 1.0)
+    after = learner.to_datatree()["posterior"]
+    assert set(after.data_vars) == {"a", "mu"}
+    assert after["mu"].shape[-1] == 5

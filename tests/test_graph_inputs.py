@@ -90,7 +90,7 @@ def test_curvatures_of_sums_agree_with_arrays(name):
 
 @pytest.mark.parametrize("name", NAMES[::2])
 # The rule holds with any prior.
-@pytest.mark.filterwarnings("ignore:the 30 basis functions")
+@pytest.mark.filterwarnings("ignore:basis functions")
 def test_paths_are_draws_from_the_prior_updated_by_the_data(name):
     """Matheron's rule with the prior's own functions and the arrays' kernel, and slopes by differences."""
     arrays, graphs, theta = routes(name)

@@ -118,7 +118,7 @@ class Learner(Summarized):
         of the pool, or a function of a table of points. The criterion is divided by it (in a logarithm less log cost),
         and :attr:`spent` counts it.
     repeat, minimize : bool
-        Offer points again after they were asked for; look for the minimum.
+        Offer points again after they were told, each row of a pool once in a batch; look for the minimum.
     prior : dict or sequence, optional
         Prior weights of several models, by label or in order; equal by default.
     executor : concurrent.futures.Executor, optional

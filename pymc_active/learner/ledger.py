@@ -109,8 +109,8 @@ class Ledger:
             values = " and ".join(f"{name_of_input(name)} = {value}" for name, value in (fixed or {}).items())
             raise ValueError(
                 f"the pool has {self.n_left} candidate(s) {values and f'with {values} '}left and {n} were asked for; "
-                + ("" if repeat else "measured rows are not offered again: add candidates, pass repeat=True, or ")
-                + "forget() pending points that will not be measured"
+                + ("list rows twice" if repeat else "measured rows are not offered again: add some, pass repeat=True")
+                + ", or forget() pending points that will not be measured"
             )
 
     def sharing(self, n: int, names: Sequence) -> Self:

@@ -17,6 +17,7 @@ from pytensor.tensor.random.op import RNGConsumerOp
 from pymc_active.kernels.cov import Embedding, Rescaled
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.pymc_model import PyMCModel, data_value
+from pymc_active.posterior.exact_distances import with_exact_distances
 from pymc_active.support.tables import read_inputs, read_outputs
 
 # Rows at which a covariance is looked at, and what single precision rounds, in parts of the largest variance.
@@ -184,11 +185,10 @@ def _check_likelihood(made: PyMCModel, likelihood: Any) -> None:
 def check_diagonal(made: PyMCModel, X: np.ndarray) -> None:
     """Refuse a covariance function whose ``diag`` is another one than its ``full``, which predictions mix."""
     rows = pt.as_tensor_variable(X[:_SOME])
-    full, diag = (made.value_of(made.gp.cov_func(rows, diag=is_diag)) for is_diag in (False, True))
+    covariance = with_exact_distances(made.gp.cov_func)
+    full, diag = (made.value_of(covariance(rows, diag=is_diag)) for is_diag in (False, True))
     variances = np.diagonal(full)
-    same = diag.shape in ((), variances.shape) and np.isclose(
-        diag, variances, 0, _ROUNDED * np.nan_to_num(np.abs(full)).max()
-    )
+    same = diag.shape in ((), variances.shape) and np.isclose(diag, variances, 0, _ROUNDED * np.nanmax(np.abs(full)))
     if not np.all(same | np.isnan(variances)):
         raise ValueError(
             "the covariance function's diag(X) must be the diagonal of full(X), the variances that predictions are "

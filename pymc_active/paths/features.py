@@ -217,22 +217,22 @@ def draw_on_basis(
     """Draws from the prior as interpolants of its values at points of the box and the data, by pivoted Cholesky."""
     from scipy.stats import qmc
 
-    sobol = qmc.Sobol(len(low), rng=rng)
-    box = low + (high - low) * sobol.random_base2(max(_CANDIDATES, n_features - 1).bit_length() - 1)
+    n = max(_CANDIDATES, n_features - 1).bit_length() - 1
+    parts = qmc.Sobol(len(low), rng=rng).random_base2(n), rng.random((_REFERENCE, len(low)))
+    box, test = (low + (high - low) * u for u in parts)
+    # Whole numbers may be codes of categories, which mean nothing between them.
+    codes = (np.vstack([gp.X, low, high]) % 1 == 0).all(0)
+    for X, u in zip((box, test), parts, strict=True):
+        X[: len(X) // 2, codes] = (low + np.floor((high - low + 1) * u))[: len(X) // 2, codes]
     candidates = np.concatenate([box, gp.X])
     K = gp.covariance(candidates, candidates)
     L, pivots, rank, _ = lapack.dpstrf(K, tol=_NEGLIGIBLE * K.diagonal().max(), lower=1)
     rank = min(rank, max(n_features // 2, 1))
     L, Z = np.tril(L[:rank, :rank]), candidates[pivots[:rank] - 1]
-    # At points that were no candidates for the basis.
-    test = rng.uniform(low, high, (_REFERENCE, len(low)))
     half = solve_triangular(L, gp.covariance(Z, test), lower=True)
     missed = float(np.maximum(1 - np.square(half).sum(0).sum() / gp.prior_variance(test).sum(), 0.0))
     if missed > _MISSED:
-        warn_user(
-            f"the {rank} basis functions of the sample paths miss {missed:.0%} of the prior variance in the box, so "
-            "paths are too smooth far from the data. Raise n_features, or narrow the bounds.",
-            SamplingWarning,
-        )
+        text = "basis functions of sample paths miss over 5 % of the prior variance in the box, so paths are too smooth"
+        warn_user(f"{text} far from the data. Raise n_features, or narrow the bounds.", SamplingWarning)
     weights = solve_triangular(L, rng.normal(size=(rank, n_paths)), lower=True, trans="T").T
     return [KernelSums(gp, Z, weights)], {"n_features": rank, "missed_variance": missed}

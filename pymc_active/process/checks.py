@@ -52,9 +52,9 @@ def check_rows(process: Any, X: np.ndarray) -> None:
     # The model's own rows show whether others matter, also for a single candidate.
     own = process.first_rows[: _PROBED // 2]
     remedy = (
-        "Use pma.from_latent(gp, name) for a pm.gp.Latent, pm.gp.HSGP in place of one latent value for each "
-        "observation, the previous value as a pm.Data in place of pm.AR, and fixed numbers in place of the mean and sd "
-        "of the inputs"
+        "Use pm.Data for arrays with a value for each observation, pma.from_latent(gp, name) for a pm.gp.Latent, "
+        "pm.gp.HSGP in place of one latent value for each observation, the previous value as a pm.Data in place of "
+        "pm.AR, and fixed numbers in place of the mean and sd of the inputs"
     )
     is_sound, errors = False, (AssertionError, IndexError, NotImplementedError, TypeError, ValueError)
     with np.errstate(all="ignore"):

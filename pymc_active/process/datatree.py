@@ -20,12 +20,7 @@ def groups_of_process(
 ) -> dict[str, xr.Dataset]:
     """All groups that ArviZ knows; observations are independent given the parameters, so all terms are plain."""
     n, X, tables = len(data.y), data.X, posterior.tables
-    names = [variable.name for variable in process.model.unobserved_RVs]
-
-    def constrained(z: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(names, map(np.asarray, process.graphs.constrain(z, *tables)), strict=True))
-
-    groups = {"posterior": in_chains(process, constrained(thetas), rows, n)}
+    groups = {"posterior": in_chains(process, process.constrain(thetas, tables), rows, n)}
     priors = dict(zip(process.free, posterior.log_prior_terms(thetas).T, strict=True))
     groups["log_prior"] = scalars(priors, rows)
     likelihood = posterior.likelihood_values(thetas)
@@ -46,7 +41,7 @@ def groups_of_process(
     if not process.improper:
         prior = process.unconstrain(process.draw_prior(_PRIOR, seed))
         whole = np.arange(_PRIOR)[None]
-        groups["prior"] = in_chains(process, constrained(prior), whole, n)
+        groups["prior"] = in_chains(process, process.constrain(prior, tables), whole, n)
         if n:
             drawn = process.draw(prior, X, is_common=False)
             groups["prior_predictive"] = in_chains(process, {process.name: drawn}, whole, n)

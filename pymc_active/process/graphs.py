@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomSymbolicDistRV
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.moments.means import mean as mean_of
 from pymc.distributions.shape_utils import change_dist_size
@@ -33,6 +34,8 @@ from pymc_active.posterior.graph import OneAtATime, in_rows
 from pymc_active.process.batches import batched, rewritten
 from pymc_active.process.noise import GONE, noisier
 
+_DRAWN = RandomVariable | SymbolicRandomVariable
+
 
 class ModelGraphs:
     """Functions of flat parameters Z (S, P) for a model with one outcome, compiled on first use without JIT.
@@ -42,13 +45,11 @@ class ModelGraphs:
     """
 
     def __init__(
-        self,
-        model: pm.Model,
-        outcome: TensorVariable,
-        shared: Sequence[SharedVariable],
+        self, model: pm.Model, outcome: TensorVariable, shared: Sequence[SharedVariable],
         shapes: dict[str, tuple[int, ...]],
-    ):
+    ):  # fmt: skip
         self.model, self.outcome, self.shared = model, outcome, list(shared)
+        self._constrain: dict[tuple[str, ...], Callable] = {}
         self.value = model.rvs_to_values[outcome]
         self.z, self.parts, k = pt.vector("z", dtype="float64"), {}, 0
         for v in model.value_vars:
@@ -171,7 +172,8 @@ class ModelGraphs:
         n_batch = rv.type.ndim - rv.owner.op.ndim_supp
         if not self.tables or not n_batch:
             return rv
-        return change_dist_size(rv, (self.tables[0].shape[0], *(rv.shape[k] for k in range(1, n_batch))))
+        rows = change_dist_size(rv, (self.tables[0].shape[0], *(rv.shape[k] for k in range(1, n_batch))))
+        return _with_parameters(rows, rv) if any(_is_of(v, CustomSymbolicDistRV) for v in ancestors([rv])) else rows
 
     def draws(self, Z: np.ndarray, *tables: np.ndarray, is_common: bool = True) -> np.ndarray:
         """One outcome (S, m, ...) of each particle at each row, with common random numbers at all rows, or not.
@@ -217,7 +219,7 @@ class ModelGraphs:
         op = rv.owner.op
         n_batch, parameters = rv.type.ndim - op.ndim_supp, []
         for one, n_core in zip(op.dist_params(rv.owner), op.ndims_params, strict=True):
-            if isinstance(getattr(one.owner, "op", None), RandomVariable | SymbolicRandomVariable):
+            if _is_of(one, _DRAWN):
                 parameters.append(self._vectorized(one, leaves))
                 continue
             wide = pt.shape_padleft(one, n_batch - (one.type.ndim - n_core))
@@ -252,11 +254,27 @@ class ModelGraphs:
             return None
         return self._compile([self.Z, *self.tables], self._rows([mean])[0])
 
-    @cached_property
-    def constrain(self) -> Callable:
-        """(Z, *tables) -> all free variables and Deterministics in the user's space, (S, ...) each."""
-        values = self.model.replace_rvs_by_values(self.model.unobserved_RVs)
-        return self._compile([self.Z, *self.tables], self._rows(self._of_z(values)))
+    def constrain(self, names: tuple[str, ...]) -> Callable:
+        """(Z, *tables) -> free variables and Deterministics in the user's space, (S, ...) each."""
+        if names not in self._constrain:
+            values = self.model.replace_rvs_by_values([self.model[name] for name in names])
+            self._constrain[names] = self._compile([self.Z, *self.tables], self._rows(self._of_z(values)))
+        return self._constrain[names]
+
+
+def _is_of(variable: Any, kind: Any) -> bool:
+    return isinstance(getattr(variable.owner, "op", None), kind)
+
+
+def _with_parameters(new: TensorVariable, old: TensorVariable) -> TensorVariable:
+    """A random variable of another size, for which PyMC gives a CustomDist the parameters that it was first made of."""
+    node, first = new.owner, old.owner.inputs
+    n = len(old.owner.op.dist_params(old.owner)) + 1 if _is_of(old, CustomSymbolicDistRV) else 0
+    inputs = [
+        b if 0 < k < n else _with_parameters(a, b) if not n and _is_of(b, _DRAWN) else a
+        for k, (a, b) in enumerate(zip(node.inputs, first, strict=True))
+    ]
+    return node.clone_with_new_inputs(inputs).outputs[node.outputs.index(new)]
 
 
 @node_rewriter([OpFromGraph])

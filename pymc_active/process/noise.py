@@ -51,7 +51,9 @@ def _inner(rv: TensorVariable) -> list[TensorVariable]:
 def noisier(rv: TensorVariable, variance: TensorVariable) -> TensorVariable | None:
     """An outcome with a variance on top, relative where its scale is; None if it has no scale of its own."""
     op, inner, change = rv.owner.op, _inner(rv), (_ABSOLUTE | _RELATIVE).get(type(rv.owner.op))
-    if not inner and change is None:
+    # Slopes of their probabilities in the shape, which censoring takes, are loops in Python.
+    is_slow = isinstance(op, CensoredRV) and any(isinstance(v.owner.op, basic.GammaRV | basic.BetaRV) for v in inner)
+    if is_slow or (not inner and change is None):
         return None
     params = op.dist_params(rv.owner)
     params = change(variance, *params) if change else [noisier(v, variance) if v in inner else v for v in params]

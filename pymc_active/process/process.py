@@ -10,6 +10,8 @@ from typing import Any, override
 import numpy as np
 import pandas as pd
 import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -172,11 +174,8 @@ class Process(FreeVariables, Model):
                     f"pm.Data {name!r} holds {dtype} numbers, so new values must be whole: if they need not be, write "
                     f"pm.Data({name!r}, values.astype(float)) in the model"
                 )
-            if (
-                dtype.kind in "biu"
-                and len(self.first_rows)
-                and values.min(initial=0) < min(self.first_rows[:, columns].min(), 0)
-            ):
+            lowest = self.first_rows[:, columns].min(initial=0) if len(self.first_rows) else -np.inf
+            if dtype.kind in "biu" and values.min(initial=0) < lowest:
                 raise ValueError(f"{name} = {values.min()} is negative, unlike the whole numbers of the model")
             tables.append(values[:, 0] if ndim == 1 else values)
         return tables
@@ -246,11 +245,22 @@ class Process(FreeVariables, Model):
         inputs = set(self.graphs.shared)
         return frozenset(d.name for d in self._model.deterministics if inputs & set(ancestors([d])))
 
+    @cached_property
+    def _of_first_rows(self) -> set[str]:
+        """Deterministics of the outcomes that the model was written with, such as residuals."""
+        n, inputs = len(self.first_rows), set(self.graphs.shared)
+
+        def is_fixed(v: Any) -> bool:
+            return isinstance(v, Constant | SharedVariable) and v not in inputs and n in np.shape(data_value(v))
+
+        return {d.name for d in self._model.deterministics if any(map(is_fixed, ancestors([d])))} & self.of_rows
+
     @override
-    def constrain(self, thetas):
-        names = [variable.name for variable in self._model.unobserved_RVs]
-        constrained = self.graphs.constrain(thetas, *self.read_tables(self._data.X))
-        return dict(zip(names, map(np.asarray, constrained), strict=True))
+    def constrain(self, thetas, tables=None):
+        tables = self.read_tables(self._data.X) if tables is None else tables
+        left_out = self._of_first_rows if tables and len(tables[0]) != len(self.first_rows) else ()
+        names = tuple(v.name for v in self._model.unobserved_RVs if v.name not in left_out)
+        return dict(zip(names, map(np.asarray, self.graphs.constrain(names)(thetas, *tables)), strict=True))
 
     @override
     def posterior(self, compile_kwargs=None):

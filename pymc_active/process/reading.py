@@ -54,6 +54,10 @@ def observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
         if name in observed:
             made = clone_model(light)
         else:
+            if below := [str(v) for v in (*model.observed_RVs, *model.potentials) if model[name] in ancestors([v])]:
+                raise ValueError(
+                    f"{', '.join(below)} depends on {name!r}, which is not observed: leave one of them out"
+                )
             # Placeholders: the run starts without outcomes.
             shape = tuple(int(size) for size in model[name].shape.eval())
             made = pm.observe(light, {name: np.zeros(shape, dtype=model[name].dtype)})
