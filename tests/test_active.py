@@ -171,7 +171,7 @@ def test_targets_of_a_gp_in_a_run(tmp_path):
     gpm = pma.ard_gp(X, np.sin(3 * X[:, 0]), bounds=[(-1, 1)] * 2)
     learner = pma.Learner(gpm, "hyperparameters", pool=pool, targets="noise", random_seed=1)
     x = learner.ask()
-    assert x[0].tolist() == pool[int(bald(learner.fit, pool, targets=["noise"]).argmax())].tolist()
+    assert x[0].tolist() == pool[int(bald(learner.fit, pool, targets=["noise"]).argmax("point"))].tolist()
     learner.save(path := tmp_path / "run.nc")
     assert_array_equal(pma.Learner.load(path).ask(), learner.ask())
     with pytest.raises(ValueError, match="targets= are of one model, over draws of its posterior"):

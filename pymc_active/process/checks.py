@@ -22,8 +22,8 @@ def check_replaceable(process: Any) -> None:
     if not process.inputs:
         raise ValueError(
             f"the outcome {process.name!r} does not depend on any pm.Data with a value for each observation: use "
-            "x = pm.Data('x', x) in the model for what you can choose (pm.gp.Latent has no values at new rows: use "
-            "pma.from_latent(gp, name), or pm.gp.HSGP)"
+            "x = pm.Data('x', x) in the model for what you can choose, and in place of an observed variable above it "
+            "(pm.gp.Latent has no values at new rows: use pma.from_latent(gp, name), or pm.gp.HSGP)"
         )
     if process.outcome.owner.op.ndim_supp:
         raise ValueError(

@@ -36,6 +36,7 @@ def observing(model: pm.Model, name: str | None) -> tuple[pm.Model, str]:
                 "the model observes nothing: pass the name of the variable that will be measured, observed=..."
             )
         name = observed[0]
+    name = f"{name}_observed" if f"{name}_observed" in observed else name
     if name not in (*observed, *free):
         choices = ", ".join([*observed, *free])
         raise ValueError(f"observed must be a random variable of the model, one of {choices}; got {name!r}")
