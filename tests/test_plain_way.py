@@ -194,6 +194,7 @@ def test_a_prior_that_is_not_normal_is_stated_for_the_first_data():
     fixed = pma.ard_gp(
         X[:6],
         Y[:6],
+        kernel="Matern52",
         mean="constant",
         x_scale=(gpm.x_map.shift, gpm.x_map.scale),
         y_scale="standardize",
