@@ -62,7 +62,7 @@ BUDGETS = {
     "checking": 760,
     "learner": 4170,
     "relevant_inputs": 1460,
-    "plots": 1410,
+    "plots": 1430,
     "datasets": 60,
     "active": 60,
     "cov": 20,

@@ -122,6 +122,31 @@ def test_with_a_box_the_axis_is_the_box():
     assert 9 < high < 11
 
 
+def test_doses_over_decades_have_a_logarithmic_axis():
+    with pm.Model() as assay:
+        dose = pm.Data("dose", [0.03, 0.3, 3.0, 30.0])
+        EC50 = pm.LogNormal("EC50", 1, 1.5)
+        pm.Normal("response", 100 / (1 + EC50 / dose), 5, observed=[6, -3, 27, 88])
+    doses = {"dose": np.geomspace(0.01, 300, 40)}
+    learner = pma.Learner(assay, "parameters", pool=doses, random_seed=1)
+    ax = pma.plots.plot(learner)
+    low, high = ax.get_xlim()
+    assert ax.get_xscale() == "log"
+    assert_allclose(np.log10([0.01 / low, high / 300]), 0.1 * np.log10(30_000), rtol=1e-6)
+    x, mean = ax.get_lines()[0].get_data()
+    assert np.ptp(np.diff(np.log(x))) < 1e-9
+    assert_allclose(mean, pma.predict(learner.fit, {"dose": x}).f_mean)
+    utility = pma.active.bald(learner.fit, doses)
+    assert pma.plots.plot_utility(utility, doses).get_xscale() == "log"
+    assert pma.plots.plot_predictions(learner.fit, limits=(0, 40)).get_xscale() == "linear"
+    # Data that lie evenly, or in a box.
+    x = np.linspace(1, 1000, 9)[:, None]
+    assert (
+        pma.plots.plot(pma.fit(pma.ard_gp(x, np.sin(x[:, 0]), x_scale="unit"), progressbar=False)).get_xscale()
+        == "linear"
+    )
+
+
 def test_numbers_of_points_do_not_overlap(curve_fit, plane_fit):
     """As near an optimum; the last point is always numbered."""
     near = np.random.default_rng(0).normal(size=(60, 4)) * 0.02
@@ -435,7 +460,7 @@ def test_bad_arguments_say_what_to_do(curve_fit, plane_fit, field_fit):
         (lambda: plots.plot_predictions(curve_fit, limits=(3, 3)), "limits must be one pair of finite numbers"),
         (lambda: plots.plot_predictions(curve_fit, trace=xr.DataTree()), "no group 'posterior'"),
         (lambda: plots.plot_predictions(curve_fit, highlight=[9]), "rows of X, 0 to 8"),
-        (lambda: plots.plot_map(curve_fit), "two inputs; this one has 1: plot_predictions"),
+        (lambda: plots.plot_map(curve_fit), "two inputs; this one has 1: see"),
         (lambda: plots.plot_map(field_fit, limits=(0, 1)), "limits must be two pairs of finite numbers"),
         (lambda: plots.plot_map(field_fit, limits=[(0, 1), (2, 2)]), "low < high"),
         (lambda: plots.plot_map(field_fit, n_points=1), "n_points must be a whole number from 2"),

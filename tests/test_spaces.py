@@ -473,6 +473,23 @@ def test_pictures_show_labels(fit):
     assert pma.predict(fit, moved).f_mean.item() == pytest.approx(y[30], rel=1e-6)
     with pytest.raises(ValueError, match="for models with a space"):
         pma.plots.plot_slices(pma.fit(pma.ard_gp([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]), progressbar=False))
+    with pytest.raises(TypeError, match="fit of one model"):
+        pma.plots.plot_slices(pma.Learner(fit.gpm, "maximum", random_seed=1))
+
+
+def test_pictures_show_no_mixture_that_does_not_add_up():
+    space = pma.Space({"water": (0, 1), "oil": (0, 1)}, constraints=["water + oil == 1"])
+    X = space.sample(6, random_seed=1)
+    learner = pma.Learner(pma.ard_gp(X, X.water.to_numpy() ** 2, space=space), "maximum", random_seed=1)
+    for result in (learner, learner.fit, learner.optimum(n_optima=8)):
+        axes = pma.plots.plot(result)
+        assert [ax.get_xlabel() for ax in axes.flat] == ["water", "oil"]
+        water, mean = axes.flat[0].get_lines()[1].get_data()
+        possible = pma.predict(learner.fit, np.column_stack([water, 1 - water])).f_mean
+        assert np.allclose(mean, possible, rtol=1e-6, atol=1e-9)
+    for picture in (pma.plots.plot_predictions, pma.plots.plot_map):
+        with pytest.raises(ValueError, match="parts of an equation"):
+            picture(learner.fit)
 
 
 def run(*arguments, code=0):

@@ -12,7 +12,7 @@ from pymc_active.learner.learner import Learner
 from pymc_active.learner.optimum import Optimum
 from pymc_active.plots.axes import show_legend
 from pymc_active.plots.embeddings import plot_embedding, plot_relevance
-from pymc_active.plots.measurements import around, box_of, column_of, reach_beyond, steepest_input
+from pymc_active.plots.measurements import around, box_of, column_of, has_slices, reach_beyond, steepest_input
 from pymc_active.plots.optimum import plot_optimum
 from pymc_active.plots.predictions import plot_map, plot_predictions
 from pymc_active.plots.searches import plot_active_inputs, plot_decomposition, plot_evidence, plot_model_posterior
@@ -54,23 +54,12 @@ def plot(result: Any, **keywords: Any) -> Any:
 
 plot.register(Decomposition, plot_decomposition)
 plot.register(HDSResult, plot_active_inputs)
-
-
-def _has_labels(fit: Fit | ModelAverage) -> bool:
-    space = fit.gpm.space
-    return space is not None and space.has_labels
-
-
-@plot.register
-def _optimum(optimum: Optimum, **keywords: Any) -> Any:
-    if optimum.domain.space is not None:
-        return plot_slices(optimum.fit, optimum.x, **keywords)
-    return plot_optimum(optimum, **keywords)
+plot.register(Optimum, plot_optimum)
 
 
 @plot.register
 def _fit(fit: Fit, **keywords: Any) -> Any:
-    if _has_labels(fit):
+    if has_slices(fit):
         return plot_slices(fit, **keywords)
     if fit.gpm.embedding:
         return plot_embedding(fit, **keywords)
@@ -104,7 +93,7 @@ def _learner(learner: Learner, **keywords: Any) -> Any:
     is_map = len(gpm.inputs) == 2 and "input" not in keywords
     if isinstance(fit, ModelAverage) and (learner.learn == "model" or not is_map):
         return plot_model_posterior(learner.model_history, **keywords)
-    if _has_labels(fit):
+    if has_slices(fit):
         return plot_slices(fit, **({"at": learner.recommend()} if learner.learn == "maximum" else {}) | keywords)
     if "X" not in keywords:
         asked = learner.n_start + np.flatnonzero(learner.design().asked)

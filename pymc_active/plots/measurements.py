@@ -54,9 +54,16 @@ def column_of(inputs: list, input: Any) -> tuple[int, str]:
     return column, names_of(inputs)[column]
 
 
+def are_decades(values: np.ndarray, low: float, high: float) -> bool:
+    """Whether values need a logarithmic scale: half of them lie in the lowest tenth of what is positive."""
+    return low > 0 and bool(np.median(values) < low + 0.1 * (high - low))
+
+
 def around(values: np.ndarray) -> tuple[float, float]:
     """The range of values, and a tenth more on either side."""
     low, high = values.min(), values.max()
+    if are_decades(values, low, high):
+        return low * (low / high) ** 0.1, high * (high / low) ** 0.1
     margin = 0.1 * (high - low) or 1.0
     return low - margin, high + margin
 
@@ -72,6 +79,12 @@ def box_of(gpm: GPModel, X: np.ndarray) -> np.ndarray:
 def _whole_columns(gpm: Any) -> list[int]:
     """Inputs that are whole numbers, such as the index of a group, beyond whose last one there may be none."""
     return [gpm.inputs.index(name) for name in getattr(gpm, "whole_inputs", ())]
+
+
+def has_slices(fit: Fit | ModelAverage) -> bool:
+    """Whether there are columns that cannot change alone: labels, or parts of an equation."""
+    space = fit.gpm.space
+    return space is not None and (space.has_labels or any(is_equality for _, _, is_equality in space.polytope_rows))
 
 
 def possible(source: Source, X: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from pymc_active.plots.axes import check_result, name_rows, new_grid, plain_tick
 from pymc_active.plots.marks import dots, draw_band
 from pymc_active.plots.measurements import band, data_of, names_of, output_of
 from pymc_active.plots.predictions import draw_map, grid_of
+from pymc_active.plots.slices import plot_slices
 from pymc_active.plots.style import BLUE, GREY, INK, VERMILION
 from pymc_active.support.numbers import coordinate
 from pymc_active.support.options import count
@@ -33,10 +34,11 @@ def plot_optimum(
     * More: (2, D). As for one input, along each input through the recommended point. Data off these lines are faint.
     * A pool: (1, 2). The probability of being the best with its Monte Carlo error (68 %), and f, of the
       ``n_candidates`` most likely ones.
+    * A space: as :func:`plot_slices`, through the recommended point.
     """
     check_result(optimum, Optimum, "plot_optimum", "what learner.optimum() returns")
     if optimum.domain.space is not None:
-        raise ValueError("of a space see plot_slices(optimum.fit, optimum.x)")
+        return plot_slices(optimum.fit, optimum.x, axes=axes)
     if optimum.domain.fixed and not optimum.domain.is_pool:
         raise ValueError("with fixed inputs see plot_predictions(optimum.fit, at=optimum.x)")
     if optimum.domain.is_pool:

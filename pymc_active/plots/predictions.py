@@ -12,10 +12,12 @@ from pymc_active.inference.fit import Fit
 from pymc_active.plots.axes import Axes, new_axes, new_grid, plain_ticks, show_legend, small_title
 from pymc_active.plots.marks import dots, draw_band, ring
 from pymc_active.plots.measurements import (
+    are_decades,
     band,
     box_of,
     column_of,
     data_of,
+    has_slices,
     names_of,
     output_of,
     possible,
@@ -60,7 +62,8 @@ def plot_predictions(
     ``input`` is by default the one along which the mean changes most. The others are held ``at`` (D,), by default at
     the median of the data; these are drawn faintly because they do not lie on this slice, and the title says where it
     is. ``limits`` (low, high) of that input are by default the model's box or, without one, a tenth beyond the data on
-    either side; ``n_points`` make the grid. The rest is as in :mod:`pymc_active.plots`.
+    either side; ``n_points`` make the grid. Without a box, positive data that span decades have a logarithmic axis. The
+    rest is as in :mod:`pymc_active.plots`.
     """
     is_average = isinstance(fit, ModelAverage)
     if not is_average:
@@ -70,6 +73,8 @@ def plot_predictions(
     if target not in ("f", "y"):
         raise ValueError(f"target must be 'f' or 'y'; got {target!r}")
     gpm = fit.gpm
+    if has_slices(fit):
+        raise ValueError("labels and parts of an equation cannot change alone: see plot_slices")
     if trace is not None and not (np.array_equal(gpm.X, fit.X) and np.array_equal(gpm.y, fit.y)):
         raise ValueError("the model's data changed since this fit: fit again, or leave out the trace")
     X, y = data_of(fit, X, y)
@@ -81,7 +86,8 @@ def plot_predictions(
     column, name = column_of(gpm.inputs, steepest_input(fit, held, ends) if input is None else input)
     low, high = read_limits([ends[column] if limits is None else limits], 1)[0]
     grid = np.tile(held, (count("n_points", n_points), 1))
-    grid[:, column] = x = np.linspace(low, high, n_points)
+    is_log = gpm.box is None and are_decades(X[:, column], low, high)
+    grid[:, column] = x = (np.geomspace if is_log else np.linspace)(low, high, n_points)
     others: list[tuple[str, str, tuple[np.ndarray, ...]]] = []
     if not is_average and as_ensemble(fit).is_gaussian:
         others.append(("hyperparameters fixed", INK, band(fit, grid, target, method="map")))
@@ -99,7 +105,10 @@ def plot_predictions(
     clip_on = reach_beyond([(low, high)], places[:, None])
     dots(ax, places, y, label, alpha=alpha, clip_on=clip_on)
     ax.set(xlabel=name, ylabel=output_of(fit), xlim=(low, high))
-    plain_ticks(ax, "x", 8)
+    if is_log:
+        ax.set_xscale("log")
+    else:
+        plain_ticks(ax, "x", 8)
     ring(ax, np.column_stack([places, y]), highlight, number, clip_on)
     _name_slice(ax, gpm.inputs, column, grid[0], ends, "the median of the data" if at is None else "the given point")
     show_legend(ax, is_below=True)
@@ -151,10 +160,9 @@ def plot_map(
     if not isinstance(fit, ModelAverage):
         check_one_fit(fit, "plot_map")
     inputs, output = fit.gpm.inputs, output_of(fit)
-    if len(inputs) != 2:
-        raise ValueError(
-            f"plot_map draws models with two inputs; this one has {len(inputs)}: plot_predictions(fit) draws a slice"
-        )
+    if len(inputs) != 2 or has_slices(fit):
+        what = "labels or parts of an equation" if has_slices(fit) else len(inputs)
+        raise ValueError(f"plot_map draws models with two inputs; this one has {what}: see pymc_active.plots.plot")
     X, y = data_of(fit, X, y)
     count("n_points", n_points, least=2)
     ends = read_limits(box_of(fit.gpm, X) if limits is None else limits)

@@ -11,7 +11,7 @@ from pymc_active.plots.axes import new_grid, plain_ticks
 from pymc_active.plots.marks import dots, draw_band, intervals
 from pymc_active.plots.measurements import band, output_of
 from pymc_active.plots.style import INK
-from pymc_active.predictions.model_average import ModelAverage
+from pymc_active.predictions.model_average import ModelAverage, check_one_fit
 from pymc_active.spaces.space import Space
 from pymc_active.support.tables import read_inputs
 
@@ -27,8 +27,9 @@ def plot_slices(fit: Fit | ModelAverage, at: Any = None, *, axes: Any = None) ->
     make room in proportion (Cox 1971). Data are faint, because they do not lie on these lines. The Axes have the shape
     (rows, 4), or (1, D) of up to four inputs.
     """
-    space = fit.gpm.space
-    if space is None:
+    if not isinstance(fit, ModelAverage):
+        check_one_fit(fit, "plot_slices")
+    if (space := fit.gpm.space) is None:
         raise ValueError("plot_slices is for models with a space: see plot_predictions")
     X, y = fit.X, fit.y / fit.data.sizes if fit.gpm.likelihood is not None else fit.y
     held = X[np.argmax(y)] if at is None else read_inputs(at, "at", inputs=fit.gpm.inputs)[0]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from pymc_active.plots.axes import Axes, check_result, name_rows, new_axes, plain_ticks, show_legend
 from pymc_active.plots.marks import read_rows
-from pymc_active.plots.measurements import names_of
+from pymc_active.plots.measurements import are_decades, names_of
 from pymc_active.plots.style import BLUE, INK, LIMIT, VERMILION
 from pymc_active.support.options import count
 from pymc_active.support.tables import input_labels, read_inputs
@@ -63,6 +64,7 @@ def plot_utility(
         if data is not None:
             raise ValueError("pass the candidates as X to mark the data")
         return _plot_ranking(utility, ranks, rows, label, ax)
+    X = pd.DataFrame(X) if isinstance(X, dict) else X
     values = read_inputs(X, "X")
     D = values.shape[1]
     labels = input_labels(X, D)
@@ -92,6 +94,7 @@ def _plot_along(utility: xr.DataArray, X: np.ndarray, names: list[str], data: np
         ticks: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(at, np.zeros(len(at)), "|", ms=11, mew=1.6, color=INK, label="data", zorder=3, **ticks)
     ax.margins(x=0.02)
+    ax.set_xscale("log" if are_decades(x, x.min(), x.max()) else "linear")
     ax.set(xlabel=names[0], ylabel=_axis_label(utility))
     return ax
 
