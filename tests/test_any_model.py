@@ -261,6 +261,37 @@ def test_categories_are_looked_up_for_all_particles_at_once():
     assert not any("Blockwise" in str(node.op) for node in graph.toposort())
 
 
+def _mixture():
+    pm.NormalMixture(
+        "y", pm.Dirichlet("w", [1, 2, 3]), pm.Normal("at", 0, 3, shape=3), 0.5, observed=[1.0, -800.0, 3, 4]
+    )
+
+
+def _correlated():
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0))
+    pm.MvNormal("y", pm.Normal("at", 0, 3, shape=2), chol=chol, observed=np.arange(8.0).reshape(4, 2))
+
+
+@pytest.mark.parametrize("outcome", [_mixture, _correlated])
+def test_components_and_rows_are_taken_for_all_particles_at_once(outcome):
+    with pm.Model() as model:
+        pm.Data("x", X)
+        outcome()
+    target, log, slope = Process(model).posterior(), model.compile_logp(), model.compile_dlogp()
+    z, names = np.random.default_rng(0).normal(size=(4, target.n_parameters)), model.value_vars
+    likelihoods, priors = target.log_likelihoods(z), target.log_priors(z)
+    for k, row in enumerate(z):
+        ends = np.cumsum([model.initial_point()[v.name].size for v in names])
+        point = {v.name: part for v, part in zip(names, np.split(row, ends[:-1]), strict=True)}
+        assert_allclose(target.values(z)[k], log(point), rtol=1e-10)
+        assert_allclose(priors[1][k] + likelihoods.gradient[k], slope(point), rtol=1e-8)
+    # A matrix may be factored for each particle, but nothing is solved for each row.
+    for node in target.graphs._densities._function.maker.fgraph.toposort():
+        if "Blockwise" in str(node.op):
+            assert outcome is _correlated
+            assert all(node.outputs[0].type.broadcastable[1 : node.op.batch_ndim(node)])
+
+
 def test_a_parameter_outside_its_range_fails_for_its_particle_alone():
     with pm.Model() as model:
         slope = pm.Normal("slope", 0, 5)

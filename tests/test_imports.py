@@ -54,7 +54,7 @@ BUDGETS = {
     "inference": 900,
     "laplace": 2400,
     "particles": 1200,
-    "process": 1660,
+    "process": 1670,
     "predictions": 1310,
     "paths": 920,
     "structure": 1680,

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytensor.tensor as pt
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Join
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.rewriting.linalg.solvers import batched_vector_b_solve_to_matrix_b_solve
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_active.posterior.graph import in_rows
@@ -17,15 +22,29 @@ from pymc_active.posterior.graph import in_rows
 
 def batched(outputs: list) -> list:
     """Vectorized expressions without operations for one particle at a time, as far as they are known."""
-    return rewritten(outputs, _joins, _indices, _scans)
+    return _rewritten(outputs, _graphs, _joins, _indices, _scans)
 
 
-def rewritten(outputs: list, *rewriters: Any) -> list:
+def without_checks(log_densities: list) -> list:
+    """Log densities that are minus infinity where a check would raise, and solve for all rows of a matrix at once."""
+    return _rewritten(log_densities, local_check_parameter_to_ninf_switch, batched_vector_b_solve_to_matrix_b_solve)
+
+
+def _rewritten(outputs: list, *rewriters: Any) -> list:
     """Copies of expressions, in the same variables, after some rewrites."""
     graph = FunctionGraph(outputs=outputs, clone=True, copy_inputs=False)
     for rewriter in rewriters:
         in2out(rewriter).rewrite(graph)
     return list(graph.outputs)
+
+
+@node_rewriter([Blockwise])
+def _graphs(fgraph, node):
+    """An operation that stands for a graph, such as LogSumExp, as this graph of all particles."""
+    op = node.op.core_op
+    if not isinstance(op, OpFromGraph) or isinstance(op, SymbolicRandomVariable):
+        return None
+    return vectorize_graph(op.inner_outputs, dict(zip(op.inner_inputs, node.inputs, strict=True)))
 
 
 @node_rewriter([Blockwise])

@@ -17,13 +17,9 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.moments.means import mean as mean_of
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.exceptions import UndefinedMomentException
-from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.pytensorf import collect_default_updates, reseed_rngs, rewrite_pregrad
-from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.rewriting import inline_ofg_node
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
@@ -31,7 +27,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.graph import OneAtATime, in_rows
-from pymc_active.process.batches import batched, rewritten
+from pymc_active.process.batches import batched, without_checks
 from pymc_active.process.noise import GONE, noisier
 
 _DRAWN = RandomVariable | SymbolicRandomVariable
@@ -101,7 +97,7 @@ class ModelGraphs:
             warm = 1 / (1 + self.heat * noise / (noise + GONE))
         own = pm.logp(self._drawn, y).sum() * cold if noisy is None else pm.logp(noisy, y).sum() * warm
         likelihood = own + cold * sum(rest)
-        return rewrite_pregrad(rewritten([prior, likelihood], local_check_parameter_to_ninf_switch))
+        return rewrite_pregrad(without_checks([prior, likelihood]))
 
     @cached_property
     def is_tempered(self) -> bool:
@@ -159,8 +155,7 @@ class ModelGraphs:
     def rows(self) -> Callable:
         """(Z, Y, *tables) -> log densities (K, S, m) of outcomes Y (K, 1, m, ...) at m rows."""
         y, Y = self._y(), self._y(None, 1)
-        log = rewritten([pm.logp(self._drawn, y)], local_check_parameter_to_ninf_switch, _inlined)
-        [log] = batched(in_rows(log, {self.z: self.Z, y: Y}))
+        [log] = batched(in_rows(without_checks([pm.logp(self._drawn, y)]), {self.z: self.Z, y: Y}))
         return self._compile([self.Z, Y, *self.tables], log)
 
     @cached_property
@@ -275,12 +270,6 @@ def _with_parameters(new: TensorVariable, old: TensorVariable) -> TensorVariable
         for k, (a, b) in enumerate(zip(node.inputs, first, strict=True))
     ]
     return node.clone_with_new_inputs(inputs).outputs[node.outputs.index(new)]
-
-
-@node_rewriter([OpFromGraph])
-def _inlined(fgraph, node):
-    """Operations that stand for graphs, such as LogSumExp, which would be called for one particle at a time."""
-    return inline_ofg_node(node)
 
 
 def _drawn(draw: Callable, leaves: list[np.ndarray]) -> np.ndarray:
