@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, override
 
 import numpy as np
 
-from pymc_active.criteria.scorer import Scorer
+from pymc_active.criteria.base import Scorer
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.process.information import (
     AllParameters,
@@ -32,11 +32,8 @@ _BLOCK = 4096
 class OutcomeScorer(Scorer):
     """A function of particles' outcomes; ``make`` prepares it for members, and returns what evaluates X (m, D)."""
 
-    ensemble: Ensemble
-    units: str
     make: Callable[[Members], Callable[[np.ndarray], np.ndarray]]
     n_members: int = SCORING
-    diagnostics: dict[str, Any] = field(default_factory=dict)
     n_full, share = 200, 0.0
 
     def __post_init__(self):

@@ -136,12 +136,9 @@ class OptimumScorer(Scorer):
     ``width`` is the size of the arrays that one candidate needs.
     """
 
-    ensemble: Ensemble
     optima: list[OptimizedPaths]
     parts: list[OfOneGP]
-    units: str
     width: int
-    diagnostics: dict[str, Any]
     has_gradient: bool = True
 
     @property

@@ -33,7 +33,8 @@ class EntropySearch(OptimumCriterion):
         representers = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
         parts = [OfOneGP(one.gp, 1, one) for one in representers]
         told = {"n_hyperparameters": len(optima), "n_representers": len(representers[0].X)}
-        return OptimumScorer(ensemble, optima, parts, self.units, _DRAWS * (_OUTCOMES + 1), told, has_gradient=False)
+        width = _DRAWS * (_OUTCOMES + 1)
+        return OptimumScorer(ensemble, self.units, optima, parts, width, has_gradient=False, diagnostics=told)
 
     def _spread(self, optima, rng: np.random.Generator) -> np.ndarray:
         """Distinct places: half of them maxima of paths, the others anywhere."""
