@@ -13,7 +13,7 @@ import xarray as xr
 from scipy.special import ndtr, xlogy
 
 from pymc_active.criteria.base import Criterion, Scorer, is_lazy
-from pymc_active.criteria.of_process import of_outcomes
+from pymc_active.criteria.of_process import of_information
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.models.gpmodel import GPModel
@@ -21,6 +21,8 @@ from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.embedded import in_fewest_inputs
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
 from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.process.information import of_predictions
+from pymc_active.process.members import Members
 from pymc_active.process.process import Process
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
@@ -134,7 +136,10 @@ class Epig(Criterion):
 
     @override
     def of_outcomes(self, ensemble, pending):
-        return of_outcomes(ensemble, self.targets, pending)
+        def quantity(members: Members) -> Any:
+            return of_predictions(members, self.targets, np.random.default_rng(0))
+
+        return of_information(ensemble, quantity, pending)
 
     @staticmethod
     def gain(c: np.ndarray, v: np.ndarray, at_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -134,6 +134,13 @@ class Posterior(ABC):
     constants: np.ndarray
     prior_kinds: Sequence[tuple]
 
+    def full(self, thetas: np.ndarray) -> np.ndarray:
+        """(theta, constants) of theta (P,), or of each row of thetas (S, P)."""
+        if not len(self.constants):
+            return thetas
+        constants = np.broadcast_to(self.constants, (*thetas.shape[:-1], len(self.constants)))
+        return np.concatenate([thetas, constants], axis=-1)
+
     @abstractmethod
     def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace the data, in the user's units."""

@@ -730,10 +730,16 @@ _NO_CLIMB = (
 
 def evaluate(
     program: Program, X: np.ndarray, thetas: np.ndarray, noise: np.ndarray, residuals: np.ndarray, share: float,
-    gradient: bool,
+    gradient: bool, climb: tuple = _NO_CLIMB,
 ) -> Evaluated:  # fmt: skip
-    """Particles thetas (S, P) given points X (n, D), with noise variances (S, n)."""
-    return _evaluated(program, X, thetas, noise, residuals, share, gradient, _NO_CLIMB)
+    """Particles thetas (S, P) given points X (n, D), with noise variances (S, n), or where climbs from them end."""
+    keep_freed_memory()
+    S, n = residuals.shape
+    out = Evaluated(np.empty((S, n)), np.empty(S), np.zeros(thetas.shape), np.zeros((S, n)))
+    X, thetas, noise, residuals = _writable(X.T, thetas, noise, residuals)
+    arguments = share, gradient, X, thetas, tuple(program), noise, residuals, tuple(out), climb
+    in_parts(lambda *ends: _particles(*ends, *arguments), S)
+    return out
 
 
 def climb(
@@ -752,17 +758,7 @@ def climb(
     y, basis, known, *prior = _writable(y, basis, known, *prior)
     given = (y, basis, means, log_noise, known, float(extra)), tuple(prior), tuple(_writable(scale, frame)), limits
     # Climbs overwrite these.
-    _evaluated(program, X, theta[None].copy(), room, room.copy(), share, True, (*given, *ends, numbers))
+    evaluate(program, X, theta[None].copy(), room, room.copy(), share, True, (*given, *ends, numbers))
     n_evaluations, is_done, height = numbers[0, [_COUNT, _DONE, _HEIGHT]]
     value = float(height) if height > _FAR_BELOW else -np.inf
     return ends[0, 0], value, ends[1, 0], bool(is_done), int(n_evaluations)
-
-
-def _evaluated(program, X, thetas, noise, residuals, share, gradient, climb):
-    keep_freed_memory()
-    S, n = residuals.shape
-    out = Evaluated(np.empty((S, n)), np.empty(S), np.zeros(thetas.shape), np.zeros((S, n)))
-    X, thetas, noise, residuals = _writable(X.T, thetas, noise, residuals)
-    arguments = share, gradient, X, thetas, tuple(program), noise, residuals, tuple(out), climb
-    in_parts(lambda *ends: _particles(*ends, *arguments), S)
-    return out

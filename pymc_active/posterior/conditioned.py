@@ -164,7 +164,7 @@ class ConditionedGP:
         """Gradient of ⟨W, k(at, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1), and ``at`` (n, D) the data."""
         at = self.X if at is None else at
         if isinstance(self.posterior, GraphPosterior):
-            return self.posterior.pull(self.theta, at, X, W)
+            return self.posterior.sums(self.theta, at, X, W)[1]
         lines = self.lines(at[:, None], X)
         # All axes at once.
         slopes = lines.along(None, np.eye(X.shape[1])[:, None, None], (0, 1)).get((0, 1), 0.0)

@@ -173,10 +173,6 @@ class LatentPosterior(Posterior):
                 states.append(other.light_state(theta))
         return states
 
-    def full(self, thetas: np.ndarray) -> np.ndarray:
-        """Rows (theta, constants) for thetas (S, P)."""
-        return np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
-
     def _factor(self, theta: np.ndarray, K: np.ndarray, extra_noise: float) -> Factor:
         """The factor of K (n, n) and the variances of the sites."""
         known = self._known
@@ -299,11 +295,6 @@ class LatentArrayPosterior(LatentPosterior, ArrayPosterior):
     def _take(self, rows):
         super()._take(rows)
         self.size = self.size[rows]
-
-    @property
-    @override
-    def of_each(self):
-        return self
 
     @property
     @override
