@@ -239,15 +239,17 @@ def is_lazy(X_pool: Any) -> bool:
     return hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray)
 
 
-def score_lazily(score: Callable[[np.ndarray, str], np.ndarray], X_pool: Any, meta: np.ndarray, **shape: Any) -> Any:
-    """Scores of a dask array (m, D), block by block; ``score`` takes a block and its name.
+def score_lazily(score: Callable[[np.ndarray], np.ndarray], X_pool: Any, meta: np.ndarray, **shape: Any) -> Any:
+    """Scores of a dask array (m, D), block by block.
 
     ``meta`` are the scores of no candidate, and ``shape`` is ``drop_axis`` or ``chunks`` of ``dask.array.map_blocks``.
     """
     from dask import delayed
 
+    width = X_pool.shape[1]
+
     def of_block(block, score, block_id):
-        return score(block, f"block {block_id[0]} of X_pool") if len(block) else meta
+        return score(read_inputs(block, f"block {block_id[0]} of X_pool", width)) if len(block) else meta
 
     # As a value of the graph the scorer, with its draws and functions, is sent to each process once.
     scorer = delayed(score, traverse=False)
@@ -263,11 +265,7 @@ def score_pool(score: Callable[[np.ndarray], np.ndarray], gpm: Any, X_pool: Any,
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
-
-        def score_block(block: np.ndarray, called: str) -> np.ndarray:
-            return score(read_inputs(block, called, width))
-
-        values, coords = score_lazily(score_block, X_pool, np.empty(0), drop_axis=1), {}
+        values, coords = score_lazily(score, X_pool, np.empty(0), drop_axis=1), {}
     else:
         values = score(read_inputs(X_pool, "X_pool", inputs=gpm.inputs))
         coords = {"point": point_labels(X_pool)}

@@ -285,7 +285,7 @@ class Posterior(ABC):
         ``start`` are the ``sites`` of places nearby, if there are any.
         """
         if self.is_batched:
-            return self._in_blocks(thetas, extra_noise, gradient=True)
+            return self._in_blocks(thetas, extra_noise, True, start)
         return self._one_by_one(thetas, extra_noise)
 
     @property
@@ -316,8 +316,7 @@ class Posterior(ABC):
         def block(first: int) -> Likelihoods:
             rows = slice(first, first + step)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                nearby = () if start is None else (start[rows],)
-                return self._likelihoods(thetas[rows], extra_noise, gradient, *nearby)
+                return self._likelihoods(thetas[rows], extra_noise, gradient, None if start is None else start[rows])
 
         # Small matrices are made by many short calls, between which threads would wait for each other.
         run = in_threads if is_compiled(len(self.y)) else map

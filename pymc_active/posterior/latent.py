@@ -120,14 +120,11 @@ class LatentPosterior(Posterior):
         scaled, phi = self.y_map.scale**2 * K, self.phi(full)
         return propagate(scaled, mean, self.likelihood, self.y, self.size, phi, sites, tolerance, power), mean
 
+    @property
     @override
-    def values(self, thetas):
-        return self.log_priors(thetas)[0] + self._in_blocks(thetas, 0.0, gradient=False).value
-
-    @override
-    def log_likelihoods(self, thetas, extra_noise=0.0, start=None):
-        # Together also where there are many points, so that sites are handed on.
-        return self._in_blocks(thetas, extra_noise, True, start)
+    def is_batched(self):
+        # Also where there are many points, so that sites are handed on.
+        return True
 
     @override
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):

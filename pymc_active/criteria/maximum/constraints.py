@@ -208,13 +208,7 @@ class GPGivenMaxima:
         spread = np.eye(k)[0] - np.einsum("sij,sj->si", M, V0[:, :, 0])
 
         GM = regression @ M
-        self.P = np.concatenate(
-            [
-                np.concatenate([inverse + GM @ regression.transpose(0, 2, 1), -GM], axis=2),
-                np.concatenate([-GM.transpose(0, 2, 1), M], axis=2),
-            ],
-            axis=1,
-        )
+        self.P = np.block([[inverse + GM @ regression.transpose(0, 2, 1), -GM], [-GM.transpose(0, 2, 1), M]])
         self.g = np.concatenate([surprise - np.einsum("sij,sj->si", regression, h), h], axis=1)
         self.l = np.concatenate([-np.einsum("sij,sj->si", regression, spread), spread], axis=1)
         self.height_mean = m0[:, 0] + np.einsum("sj,sj->s", V0[:, 0], h)

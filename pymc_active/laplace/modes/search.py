@@ -96,10 +96,10 @@ class SearchTask(NamedTuple):
         return self.n_restarts + (0 if self.population == 0 else N_LEVELS)
 
 
-class Searcher:
+class Searcher[P: Posterior]:
     """A posterior with location and scale (P,) of its prior, and the unit of the additional noise."""
 
-    def __init__(self, posterior: Posterior):
+    def __init__(self, posterior: P):
         self.posterior, self.y_sd = posterior, posterior.noise_unit
         self.center, self.sd = posterior.prior_scale()
 
