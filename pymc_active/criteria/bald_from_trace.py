@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_active.criteria.base import is_lazy, score_lazily
 from pymc_active.inference.ensemble import ensemble_of_draws
-from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import FullSpace
 from pymc_active.process.information import AllParameters, Information
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process

@@ -17,8 +17,7 @@ from pymc_active.criteria.of_process import of_information
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.embedded import in_fewest_inputs
+from pymc_active.posterior.conditioned import ConditionedGP, in_fewest_inputs
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
 from pymc_active.predictions.ensembles import Source, as_ensemble
 from pymc_active.process.information import of_predictions

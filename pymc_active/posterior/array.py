@@ -39,7 +39,7 @@ class ArrayPosterior(MeasuredPosterior):
 
     def _factor(self, theta, K, extra_noise):
         K.flat[:: len(K) + 1] += self.noise_variances(theta, extra_noise)
-        factor = Factor(K, self.residual(theta))
+        factor = Factor(K, self.y - self._basis @ theta[self.mean_indices])
         factor.beside = self.beside(np.exp(2 * theta[self.log_noise]) + extra_noise)
         factor.nll += len(K) * np.log(self.y_map.scale) - factor.beside.value
         return factor
@@ -160,14 +160,23 @@ class ArrayPosterior(MeasuredPosterior):
         """Predictions in the units of the priors."""
 
     def moments_and_slopes(self, state, X_new):
-        plain, mean, variance = self._with_slopes(state, self.x_map(X_new))
+        Z, factor, full = self.x_map(X_new), state.factor, self.full(state.theta)
+        k_new, prior, pull, in_prior = self._new_covariances(state, full, Z)
+        B = factor.solve(k_new)
+        plain = self._plain(full, factor, Z, k_new, prior, factor.half_solve(k_new))
+        mean = pull(np.broadcast_to(factor.alpha[:, None], B.shape)) + self._mean_slope(full)
         s, pullback = float(self.y_map.scale), self.x_map.pullback
-        slopes = InputGradients(s * pullback(X_new, mean), s * s * pullback(X_new, variance))
+        slopes = InputGradients(s * pullback(X_new, mean), s * s * pullback(X_new, in_prior - 2 * pull(B)))
         return self._in_units(plain), slopes
 
     @abstractmethod
-    def _with_slopes(self, state: State, X_new: np.ndarray) -> tuple[Moments, np.ndarray, np.ndarray]:
-        """Predictions and derivatives of their mean and variance in the inputs, in the units of the priors."""
+    def _new_covariances(
+        self, state: State, full: np.ndarray, X_new: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray], np.ndarray | float]:
+        """Covariances (n, m) of data and new points, prior variances (m,), and derivatives of both in the points.
+
+        Those of the former are a function of weights (n, m); all are in the units of the priors.
+        """
 
     def _plain(
         self, full: np.ndarray, factor: Factor, X_new: np.ndarray, k_new: np.ndarray, prior: np.ndarray,
@@ -304,17 +313,12 @@ class KernelPosterior(ArrayPosterior):
         P = self.n_parameters
         return plain._replace(mean_gradient=dm[:P].T, variance_gradient=dV[:P].T)
 
-    def _with_slopes(self, state, X_new):
-        full, factor = self.full(state.theta), state.factor
-        at = self.kernel.at(full, self.X, X_new)
-        B, prior = factor.solve(at.K), self.kernel.diagonal(full, X_new)[0]
-        plain = self._plain(full, factor, X_new, at.K, prior, factor.half_solve(at.K))
-        mean = at.input_pullback(np.broadcast_to(factor.alpha[:, None], B.shape)) + self._mean_slope(full)
-        variance = -2 * at.input_pullback(B)
+    def _new_covariances(self, state, full, X_new):
+        at, in_prior = self.kernel.at(full, self.X, X_new), 0.0
         if not isinstance(self.kernel, Stationary):
             # The gradient of k(x, x) is twice that in one argument.
-            variance += 2 * self.kernel.at(full, X_new).input_pullback(np.eye(len(X_new)))
-        return plain, mean, variance
+            in_prior = 2 * self.kernel.at(full, X_new).input_pullback(np.eye(len(X_new)))
+        return at.K, self.kernel.diagonal(full, X_new)[0], at.input_pullback, in_prior
 
 
 class _Embedded(NamedTuple):
@@ -532,10 +536,9 @@ class EmbeddingPosterior(ArrayPosterior):
         self._pull(dV, full)
         return plain._replace(mean_gradient=dm[:, :P], variance_gradient=dV[:, :P])
 
-    def _with_slopes(self, state, X_new):
-        full, factor = self._divided(self.full(state.theta)), state.factor
+    def _new_covariances(self, state, full, X_new):
         U, variance = state.extra[0], state.extra[2]
-        R = full[self.R].reshape(self.shape)
+        R = self._divided(full)[self.R].reshape(self.shape)
         U_new = X_new @ R.T
         k_new, q = self.profile(squared_distance(U, U_new), 1)
         k_new, q = variance * k_new, 2 * variance * q
@@ -543,9 +546,6 @@ class EmbeddingPosterior(ArrayPosterior):
         E = [q * np.subtract.outer(U[:, k], U_new[:, k]) for k in range(len(R))]
 
         def pull(W):
-            """Gradient of <W, k_new> in u*, (m, d)."""
-            return -np.column_stack([np.einsum("ij,ij->j", np.broadcast_to(W, E_k.shape), E_k) for E_k in E])
+            return -np.column_stack([np.einsum("ij,ij->j", W, E_k) for E_k in E]) @ R
 
-        B, prior = factor.solve(k_new), np.full(len(X_new), variance)
-        plain = self._plain(full, factor, X_new, k_new, prior, factor.half_solve(k_new))
-        return plain, pull(factor.alpha[:, None]) @ R + self._mean_slope(full), -2 * pull(B) @ R
+        return k_new, np.full(len(X_new), variance), pull, 0.0

@@ -45,21 +45,8 @@ _LEAST = -700.0
 _PAIRS, _TRIALS, _ARMIJO, _WOLFE, _FAR_BELOW = 20, 20, 1e-3, 0.9, -1e25
 # Numbers of a climb: how many evaluations, iterations and pairs, whether it has converged, height and rise where it is,
 # the step that is tried, the ends of an interval that holds a good one, the better first, and how many were tried.
-(
-    _COUNT,
-    _ITERATION,
-    _N_PAIRS,
-    _DONE,
-    _HEIGHT,
-    _RISE,
-    _STEP,
-    _LOW,
-    _LOW_HEIGHT,
-    _LOW_RISE,
-    _HIGH,
-    _HIGH_HEIGHT,
-    _TRIAL,
-) = range(13)
+_COUNT, _ITERATION, _N_PAIRS, _DONE, _HEIGHT, _RISE, _STEP = range(7)
+_LOW, _LOW_HEIGHT, _LOW_RISE, _HIGH, _HIGH_HEIGHT, _TRIAL = range(7, 13)
 # Sums in any order, so that they are vectorised; infinities and NaN are kept.
 _FAST = {"contract", "reassoc", "nsz"}
 

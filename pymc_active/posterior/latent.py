@@ -59,9 +59,9 @@ class LatentPosterior(Posterior):
     _read: tuple[np.ndarray, tuple[float, ...]] | None = None
 
     @property
-    @abstractmethod
     def prior_sds(self) -> np.ndarray:
         """Of the entries of theta (P,), roughly."""
+        return self.prior_scale()[1]
 
     @abstractmethod
     def _covariances(self, full: np.ndarray) -> tuple[np.ndarray, Pullback]:
@@ -201,15 +201,8 @@ class LatentPosterior(Posterior):
         for i in range(n if n <= _LEFT_OUT else 0):
             others = np.arange(n) != i
             start, k = Sites(sites.z[:, others], sites.s[:, others]), K[:, i, others]
-            left = propagate(
-                K[:, others][:, :, others],
-                prior[:, others],
-                self.likelihood,
-                self.y[others],
-                self.size[others],
-                phi,
-                start,
-            )
+            outcomes = self.y[others], self.size[others]
+            left = propagate(K[:, others][:, :, others], prior[:, others], self.likelihood, *outcomes, phi, start)
             W = left.W + np.tril(left.W, -1).swapaxes(1, 2) - np.triu(left.W, 1)
             explained = np.einsum("si,sij,sj->s", k, W, k) + np.square((k * left.alpha).sum(1))
             mean[:, i] = prior[:, i] + (k * left.alpha).sum(1)
@@ -292,11 +285,6 @@ class LatentArrayPosterior(LatentPosterior, ArrayPosterior):
     def _take(self, rows):
         super()._take(rows)
         self.size = self.size[rows]
-
-    @property
-    @override
-    def prior_sds(self):
-        return self.prior.sd
 
     @override
     def _covariances(self, full):

@@ -130,10 +130,6 @@ class MeasuredPosterior(Posterior):
             self.replicates = Replicates(*(part[rows] for part in self.replicates))
             self.counts = self.replicates.counts
 
-    def residual(self, theta: np.ndarray) -> np.ndarray:
-        """Scaled y minus the mean, for (theta, constants)."""
-        return self.y - self._basis @ theta[self.mean_indices]
-
     def noise_variances(self, theta: np.ndarray, extra_noise: float = 0.0) -> np.ndarray | float:
         """Variances of the measurements about the function, a number or (n,), for (theta, constants)."""
         return (np.exp(2 * theta[self.log_noise]) + extra_noise + self.known_variance) / self.counts

@@ -72,7 +72,7 @@ class _Representers:
         self.nodes, self.weights = nodes, weights / weights.sum()
         self.before = _choice_entropy(self.draws[:, None])[0]
 
-    def __call__(self, X: np.ndarray, gradient: bool = False) -> tuple[np.ndarray, None]:
+    def __call__(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, None]:
         """Expected fall of the entropy from an outcome at each candidate (m,), nats; there is no gradient."""
         gp = self.gp
         half = gp.factor.half_solve(gp.covariance(gp.X, X))

@@ -17,7 +17,7 @@ from pymc_active.criteria.maximum.base import (
     sample_optima,
     score_or_maximize,
 )
-from pymc_active.criteria.maximum.expectation_propagation import hazard
+from pymc_active.criteria.maximum.truncated import hazard
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source

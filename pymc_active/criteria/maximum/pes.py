@@ -17,12 +17,11 @@ from pymc_active.criteria.maximum.base import (
 )
 from pymc_active.criteria.maximum.constraints import Boundary, GPGivenMaxima, Mixed, MomentMethod
 from pymc_active.criteria.maximum.domain import best_inside
-from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.max_value import scorer_of_heights
+from pymc_active.criteria.maximum.truncated import hazard
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima
-from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.embedded import EmbeddedGP, in_fewest_inputs
+from pymc_active.posterior.conditioned import ConditionedGP, EmbeddedGP, in_fewest_inputs
 from pymc_active.predictions.ensembles import Source
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 

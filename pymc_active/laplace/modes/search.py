@@ -15,7 +15,7 @@ from pymc_active.inference.hmc import Places, density, jittered, trajectories
 from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Limits, Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
-from pymc_active.posterior.full_space import EmbeddingSlice
+from pymc_active.posterior.row_space import EmbeddingSlice
 from pymc_active.support.threads import in_threads
 
 # Additional noise of the ladder, as fractions of the sd of y.
@@ -131,12 +131,7 @@ class Searcher[P: Posterior]:
 
 
 def population(
-    searcher: Searcher,
-    rng: np.random.Generator,
-    *,
-    n_particles: int = 64,
-    n_levels: int = N_LEVELS,
-    advance: Advance = lambda *args: None,
+    searcher: Searcher, rng: np.random.Generator, n_particles: int = 64, advance: Advance = lambda *args: None
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
 
@@ -148,7 +143,7 @@ def population(
     family, log_weight = np.arange(n_particles), np.zeros(n_particles)
     previous: np.ndarray | None = None
     step = 0.1
-    for level in np.geomspace(HIGHEST, LOWEST, n_levels):
+    for level in np.geomspace(HIGHEST, LOWEST, N_LEVELS):
         evaluate = density(searcher.posterior, (level * searcher.y_sd) ** 2)
         places = Places(z, *evaluate(z))
         if previous is not None:

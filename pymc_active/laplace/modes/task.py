@@ -27,7 +27,7 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import MANY, NoFiniteStartError, Posterior
-from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.posterior.row_space import Space, find_space
 from pymc_active.support.options import count
 
 # Polished modes this close (prior sds) are one.
