@@ -58,7 +58,7 @@ BUDGETS = {
     "predictions": 1310,
     "paths": 920,
     "structure": 1680,
-    "criteria": 3470,
+    "criteria": 3460,
     "checking": 760,
     "learner": 4170,
     "relevant_inputs": 1460,

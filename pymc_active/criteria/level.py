@@ -80,15 +80,10 @@ class Level(Epig):
 
     def __init__(self, targets: np.ndarray, *, threshold: Any = None, draws: int = 32, random_seed: Seed = None):
         super().__init__(targets, draws=draws, random_seed=random_seed)
-        if (
-            isinstance(threshold, bool)
-            or not isinstance(threshold, int | float | np.number)
-            or not np.isfinite(threshold)
-        ):
-            raise ValueError(
-                "level needs a threshold, a number: criterion=functools.partial(level, threshold=0.9); got "
-                f"{threshold!r}"
-            )
+        is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        if not (is_number and np.isfinite(threshold)):
+            example = "criterion=functools.partial(level, threshold=0.9)"
+            raise ValueError(f"level needs a threshold, a number: {example}; got {threshold!r}")
         self.threshold = float(threshold)
 
     @override

@@ -230,9 +230,6 @@ class EmbeddedGP(ConditionedGP):
     def y(self):
         return self.source.y
 
-    def to_user(self, X):
-        raise NotImplementedError("many inputs x have the same embedded inputs u")
-
     def prior_mean(self, X):
         mean, _ = self.source.prior_mean(np.zeros((len(X), self.source.X.shape[1])))
         return mean, np.zeros(X.shape)

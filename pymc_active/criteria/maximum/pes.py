@@ -113,14 +113,10 @@ class Pes(OptimumCriterion):
         self.mixed, self.boundary, self.moments = mixed, boundary, moments
 
     @override
-    def check(self, ensemble):
-        if not self.domain.is_pool:
-            # All models, also those without a draw this time, so that a run never stops halfway.
-            for part in ensemble.parts:
-                part.space.source.check_twice_differentiable()
-
-    @override
     def set_up(self, ensemble, gps, rng):
+        # All models, also those without a draw this time, so that a run never stops halfway.
+        for part in ensemble.parts if not self.domain.is_pool else ():
+            part.space.source.check_twice_differentiable()
         optima = self.sample_optima(gps, rng)
         parts = [PlaceInformation(self._maxima(o)) for o in optima]
         maxima = [part.maxima for part in parts]

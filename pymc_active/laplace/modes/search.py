@@ -63,14 +63,13 @@ type Advance = Callable[..., None]
 
 
 def several(
-    posterior: Posterior, climb: Callable[..., Found], *columns: Sequence | np.ndarray, advance: Advance | None = None
+    posterior: Posterior, climb: Callable[..., Found], *columns: Sequence | np.ndarray, advance: Advance = lambda: None
 ) -> list[Found]:
     """``map(climb, *columns)``, a few at a time if the posterior allows it; calls ``advance`` after each."""
 
     def one(*arguments: Any) -> Found:
         mode = climb(*arguments)
-        if advance is not None:
-            advance()
+        advance()
         return mode
 
     return list((in_threads if posterior.climbs_apart else map)(one, *columns))
