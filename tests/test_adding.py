@@ -24,7 +24,7 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.kernels import cov, radial
 from pymc_active.models.prior_draws import draw_prior
 from pymc_active.plots.any_result import plot
-from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import FullSpace
 from pymc_active.support.summaries import Summary
 
 RNG = np.random.default_rng(20261125)

@@ -48,7 +48,7 @@ def likelihoods(posterior, thetas, noise, monkeypatch, is_compiled):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_they_are_what_arrays_give(name, monkeypatch):
-    from pymc_active.posterior.full_space import find_space
+    from pymc_active.posterior.row_space import find_space
 
     gpm = MODELS[name]()
     posterior = find_space(gpm.posterior(), gpm.embedding_slice).posterior

@@ -10,8 +10,7 @@ from test_pes import problem
 from pymc_active.criteria.maximum import constraints as maxima
 from pymc_active.criteria.maximum.base import sample_optima
 from pymc_active.criteria.maximum.domain import Domain, best_inside
-from pymc_active.criteria.maximum.expectation_propagation import hazard, propagate
-from pymc_active.criteria.maximum.truncated import truncated_moments
+from pymc_active.criteria.maximum.truncated import hazard, propagate, truncated_moments
 from pymc_active.posterior.conditioned import ConditionedGP
 
 # α, φ(α) / Φ(α) and the variance that is left, by mpmath with 60 digits.

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, norm
 import pymc_active as pma
 from pymc_active.particles.informative import by_variance
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.full_space import find_space
+from pymc_active.posterior.row_space import find_space
 from pymc_active.support.data import Data
 
 RNG = np.random.default_rng(0)

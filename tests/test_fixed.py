@@ -143,16 +143,14 @@ def test_a_question_without_fixed_inputs_is_as_before():
 
 def test_equal_ends_of_a_box():
     class Hill(Scorer):
-        diagnostics, units = {}, ""
-        ensemble = pma.fit(gpm(), random_seed=0, progressbar=False).ensemble
-
         def score(self, X):
             return -np.square(X - [0.3, 0.4, 0.0]).sum(1)
 
-    found = maximize(Hill(), np.array([-1, -1, 2.0]), np.array([1, 1, 2.0]), np.random.default_rng(0))
+    hill = Hill(pma.fit(gpm(), random_seed=0, progressbar=False).ensemble, "")
+    found = maximize(hill, np.array([-1, -1, 2.0]), np.array([1, 1, 2.0]), np.random.default_rng(0))
     np.testing.assert_allclose(found.X[0], [0.3, 0.4, 2.0], atol=1e-4)
     point = np.array([0.1, 0.2, 3.0])
-    found = maximize(Hill(), point, point, np.random.default_rng(0))
+    found = maximize(hill, point, point, np.random.default_rng(0))
     assert (found.X == point).all()
     # One start and where it leads, and both again with where these lead.
     assert len(found.X) == 2 + 4

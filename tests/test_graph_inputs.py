@@ -199,7 +199,7 @@ def test_other_data_compile_nothing(monkeypatch):
 
     def everything(posterior):
         posterior.prior_mean(theta, points())
-        posterior.pull(theta, posterior.X, points(), np.ones((len(posterior.X), 1)))
+        posterior.sums(theta, posterior.X, points(), np.ones((len(posterior.X), 1)))
         return posterior.covariance(theta, posterior.X, points())
 
     everything(posterior)

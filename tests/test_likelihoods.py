@@ -18,7 +18,7 @@ from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenc
 from pymc_active.likelihoods.by_name import LIKELIHOODS
 from pymc_active.models.advice import advise_on
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.full_space import find_space
+from pymc_active.posterior.row_space import find_space
 from pymc_active.posterior.sites import EXACT, propagate
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import mixture

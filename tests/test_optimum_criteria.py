@@ -278,7 +278,7 @@ def test_a_mean_over_parts_is_weighted():
     gpm, point = problem(D=1)
     gp = ConditionedGP(gpm.posterior(), gpm.flatten(point))
     parts = [fixed(1.0, [1.0, 2.0], 1.0), fixed(3.0, [5.0, 2.0], 0.0)]
-    made = OptimumScorer(as_ensemble(point, model=gpm), [], parts, "nats", 1, {})
+    made = OptimumScorer(as_ensemble(point, model=gpm), "nats", [], parts, 1)
     value, slope = made.gradient(T[:2, :1])
     assert_allclose(value, [4.0, 2.0])
     assert_allclose(slope, [[0.25], [0.25]])

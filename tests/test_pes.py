@@ -16,9 +16,9 @@ import pymc_active as pma
 from pymc_active.criteria.maximum.constraints import GPGivenMaxima
 from pymc_active.criteria.maximum.domain import Domain, best_inside, read_domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch
-from pymc_active.criteria.maximum.expectation_propagation import propagate
 from pymc_active.criteria.maximum.max_value import JointEntropy
 from pymc_active.criteria.maximum.pes import Pes, PlaceInformation, pes
+from pymc_active.criteria.maximum.truncated import propagate
 from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
 

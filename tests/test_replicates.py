@@ -10,7 +10,7 @@ import pytest
 import pymc_active as pma
 from pymc_active.models.datatrees import leave_one_out, simulate
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.full_space import find_space
+from pymc_active.posterior.row_space import find_space
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.uniform(0, 10, (13, 2))

@@ -12,8 +12,7 @@ import pymc_active as pma
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.full_space import FullSpace
-from pymc_active.posterior.row_space import RowSpace, row_space
+from pymc_active.posterior.row_space import FullSpace, RowSpace, row_space
 from pymc_active.predictions.moments import marginal_moments
 
 # With so few data a second component is doubtful, which does not matter here.

@@ -18,7 +18,7 @@ import pymc_active as pma
 from pymc_active.active import Learner, bald, uncertainty
 from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
-from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.laplace.fitting import fit_laplace_models
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 

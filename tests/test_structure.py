@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 import pymc_active as pma
 from pymc_active.kernels import parse
 from pymc_active.kernels.expressions import base_kernels, is_redundant
-from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.laplace.fitting import fit_laplace_models
 from pymc_active.structure import fitted_kernels
 from pymc_active.structure import kernel_search as structure
 from pymc_active.structure.fitted_kernels import _count

@@ -23,7 +23,7 @@ from pymc_active.information.mixture_quantiles import mixture_log_density
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles.choose import longer_run
 from pymc_active.particles.informative import holding
-from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import FullSpace
 from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import Mixture, mixture

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from pymc_active.criteria.base import MatchedCriterion, MomentCriterion, rounding
-from pymc_active.criteria.of_process import of_parameters
+from pymc_active.criteria.of_process import of_information
 from pymc_active.inference.ensemble import MIXTURE_METHODS, Ensemble, Seed
 from pymc_active.information.mixture_entropy import gaussian_entropy, mixture_entropy, mixture_entropy_gradient
 from pymc_active.likelihoods.warped import Mapped
@@ -18,7 +18,8 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.process.information import Virtual, of_targets, posterior_weights
+from pymc_active.process.information import AllParameters, Virtual, of_targets, posterior_weights, read_targets
+from pymc_active.process.members import Members
 
 
 def bald(
@@ -130,7 +131,13 @@ class Bald(MomentCriterion):
 
     @override
     def of_outcomes(self, ensemble, pending):
-        return of_parameters(ensemble, self.targets, pending)
+        def quantity(members: Members) -> Any:
+            if self.targets is None:
+                # Of several models, the parameters of each and the model.
+                return AllParameters(members.weights)
+            return of_targets(members.weights, read_targets(members, self.targets), np.random.default_rng(0))
+
+        return of_information(ensemble, quantity, pending)
 
     def _variances(self, p: Mixture) -> tuple[np.ndarray, np.ndarray]:
         noise, floor = self.with_noise * p.noises, rounding(p)

@@ -11,7 +11,7 @@ import xarray as xr
 
 from pymc_active.criteria.base import is_lazy, score_lazily
 from pymc_active.inference.ensemble import ensemble_of_draws
-from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import FullSpace
 from pymc_active.process.information import AllParameters, Information
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process
@@ -105,11 +105,7 @@ def bald_from_trace(
     if is_lazy(X_pool):
         rows = X_pool[:, None] if X_pool.ndim == 1 else X_pool
         process.check_rows(read_inputs(rows[:2].compute(), "X_pool", len(process.inputs)))
-
-        def score_block(block: np.ndarray, called: str) -> np.ndarray:
-            return score(read_inputs(block, called, len(process.inputs)))
-
-        values, at = score_lazily(score_block, rows, np.empty((0, 2)), chunks=(rows.chunks[0], (2,))), {}
+        values, at = score_lazily(score, rows, np.empty((0, 2)), chunks=(rows.chunks[0], (2,))), {}
     else:
         pool = process.read_pool(X_pool)
         X = read_inputs(pool, "X_pool", inputs=process.inputs)

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.criteria.base import MomentCriterion, rounding
-from pymc_active.criteria.of_process import of_models
+from pymc_active.criteria.of_process import of_information
 from pymc_active.inference.ensemble import Seed
 from pymc_active.information.mixture_entropy import (
     mixture_entropy,
@@ -18,6 +18,7 @@ from pymc_active.information.mixture_entropy import (
 )
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
+from pymc_active.process.information import ModelIdentity
 
 # Models with less than this share of the second largest weight: twenty of them change the information by half a percent
 # of its bound, the entropy of the models' probabilities, at most.
@@ -116,7 +117,7 @@ class Bams(MomentCriterion):
 
     @override
     def of_outcomes(self, ensemble, pending):
-        return of_models(ensemble, pending)
+        return of_information(ensemble, lambda members: ModelIdentity(members.weights, members.owner), pending)
 
     @override
     def weigh(self, average):

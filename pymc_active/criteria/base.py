@@ -8,13 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, override
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.criteria.of_process import OutcomeScorer
-from pymc_active.criteria.scorer import Scorer
 from pymc_active.inference.ensemble import METHODS, Ensemble, Seed
 from pymc_active.information.mixture_entropy import mixture_moments
 from pymc_active.models.gpmodel import GPModel
@@ -40,6 +39,50 @@ _FULL = 200
 Partials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@dataclass(eq=False)
+class Scorer(ABC):
+    """A criterion prepared for one ensemble; ``diagnostics`` come from its preparation."""
+
+    ensemble: Ensemble
+    units: str
+    diagnostics: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    # Up to this many candidates times models are scored with all draws.
+    n_full = 1000
+    # Of more, the share that is scored with all draws.
+    share = 0.05
+
+    @abstractmethod
+    def score(self, X: np.ndarray) -> np.ndarray:
+        """Values (m,) at candidates (m, D) in the user's units; larger is better."""
+
+    def gradient(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Values (m,) and derivatives in the inputs (m, D); None if there are no formulas for them."""
+        return None
+
+    def coarse(self, n: int) -> Scorer | None:
+        """The same over the first n draws, if there are more than twice as many; else None."""
+        return None
+
+    def fine(self) -> Scorer | None:
+        """A scorer over more draws, too slow for many candidates, if there is one."""
+        return None
+
+    @property
+    def finest(self) -> Scorer:
+        """What decides between the best candidates."""
+        return self.fine() or self
+
+    @property
+    def n_models(self) -> int:
+        """The number of models that a score is over."""
+        return self.ensemble.n_models
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """Points (k, D) near which a maximum of the criterion is likely; none, by default."""
+        return np.empty((0, self.ensemble.X.shape[1]))
+
+
 class Criterion(ABC):
     """What a measurement is worth; larger is better."""
 
@@ -50,7 +93,7 @@ class Criterion(ABC):
     def prepare(self, source: Source, *, model: GPModel | None = None) -> Scorer:
         """A scorer of candidates for an ensemble or anything that makes one; ``model`` is required for a trace."""
 
-    def of_outcomes(self, ensemble: Ensemble, pending: np.ndarray) -> OutcomeScorer:
+    def of_outcomes(self, ensemble: Ensemble, pending: np.ndarray) -> Scorer:
         """A scorer of candidates of any PyMC model, given that rows ``pending`` (k, D) are being measured."""
         raise NotImplementedError(self.name)
 
@@ -157,11 +200,11 @@ class MomentScorer(Scorer):
     """A function of the predictive mixture of one ensemble."""
 
     def __init__(self, criterion: MomentCriterion, ensemble: Ensemble):
-        self.criterion, self.ensemble = criterion.bind(ensemble), ensemble
+        self.criterion = criterion.bind(ensemble)
+        super().__init__(ensemble, self.criterion.units)
         if self.criterion.outcomes is not None:
             # No formula lets few draws do.
             self.n_full, self.share = _FULL, 0.0
-        self.units, self.diagnostics = self.criterion.units, {}
 
     @override
     def score(self, X):
@@ -196,15 +239,17 @@ def is_lazy(X_pool: Any) -> bool:
     return hasattr(X_pool, "dask") and not isinstance(X_pool, xr.DataArray)
 
 
-def score_lazily(score: Callable[[np.ndarray, str], np.ndarray], X_pool: Any, meta: np.ndarray, **shape: Any) -> Any:
-    """Scores of a dask array (m, D), block by block; ``score`` takes a block and its name.
+def score_lazily(score: Callable[[np.ndarray], np.ndarray], X_pool: Any, meta: np.ndarray, **shape: Any) -> Any:
+    """Scores of a dask array (m, D), block by block.
 
     ``meta`` are the scores of no candidate, and ``shape`` is ``drop_axis`` or ``chunks`` of ``dask.array.map_blocks``.
     """
     from dask import delayed
 
+    width = X_pool.shape[1]
+
     def of_block(block, score, block_id):
-        return score(block, f"block {block_id[0]} of X_pool") if len(block) else meta
+        return score(read_inputs(block, f"block {block_id[0]} of X_pool", width)) if len(block) else meta
 
     # As a value of the graph the scorer, with its draws and functions, is sent to each process once.
     scorer = delayed(score, traverse=False)
@@ -220,11 +265,7 @@ def score_pool(score: Callable[[np.ndarray], np.ndarray], gpm: Any, X_pool: Any,
     if is_lazy(X_pool):
         if X_pool.ndim != 2 or X_pool.shape[1] != width:
             raise ValueError(f"X_pool must have shape (m, {width}); got {X_pool.shape}")
-
-        def score_block(block: np.ndarray, called: str) -> np.ndarray:
-            return score(read_inputs(block, called, width))
-
-        values, coords = score_lazily(score_block, X_pool, np.empty(0), drop_axis=1), {}
+        values, coords = score_lazily(score, X_pool, np.empty(0), drop_axis=1), {}
     else:
         values = score(read_inputs(X_pool, "X_pool", inputs=gpm.inputs))
         coords = {"point": point_labels(X_pool)}

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, override
+from typing import Any, ClassVar, NamedTuple, override
 
 import numpy as np
 import xarray as xr
 from scipy.special import ndtr, xlogy
 
 from pymc_active.criteria.base import Criterion, Scorer, is_lazy
-from pymc_active.criteria.of_process import of_outcomes
+from pymc_active.criteria.of_process import of_information
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.posterior.embedded import in_fewest_inputs
+from pymc_active.posterior.conditioned import ConditionedGP, in_fewest_inputs
 from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
 from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.process.information import of_predictions
+from pymc_active.process.members import Members
 from pymc_active.process.process import Process
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of, read_bounds, read_inputs
@@ -123,14 +125,20 @@ class Epig(Criterion):
         ensemble = ensemble_of(source, model, draws=self.draws, random_seed=self.random_seed)
         with one_blas_thread():
             gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
-            parts = [at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
-            if self.name == "epig" and isinstance(ensemble.gpm.likelihood, Binomial):
-                return LabelScorer(ensemble, self.units, parts)
-            return GainScorer(ensemble, self.units, parts, self.gain)
+            return self.scorer_of(ensemble, [at_targets(in_fewest_inputs(gp), self.targets) for gp in gps])
+
+    def scorer_of(self, ensemble: Ensemble, parts: list[AtTargets]) -> Scorer:
+        """What scores candidates, given each GP at the targets."""
+        if self.name == "epig" and isinstance(ensemble.gpm.likelihood, Binomial):
+            return LabelScorer(ensemble, self.units, parts)
+        return GainScorer(ensemble, self.units, parts, self.gain)
 
     @override
     def of_outcomes(self, ensemble, pending):
-        return of_outcomes(ensemble, self.targets, pending)
+        def quantity(members: Members) -> Any:
+            return of_predictions(members, self.targets, np.random.default_rng(0))
+
+        return of_information(ensemble, quantity, pending)
 
     @staticmethod
     def gain(c: np.ndarray, v: np.ndarray, at_target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,6 +171,17 @@ class AtTargets(NamedTuple):
     variance: np.ndarray
     latent: np.ndarray
 
+    @property
+    def unit(self) -> float:
+        """The unit of the GP's outputs, in the user's."""
+        return float(self.gp.posterior.y_map.scale)
+
+    def joint(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and variance (m,) of f at points Z, and its covariances (m, T) with the targets; kernel's units."""
+        cross = self.gp.covariance(self.gp.X, Z)
+        mean, variance = self.gp.moments(Z, cross)
+        return mean, variance, self.gp.covariance(Z, self.targets) - cross.T @ self.solved
+
 
 def at_targets(gp: ConditionedGP, targets: np.ndarray) -> AtTargets:
     """What a criterion needs of one GP at targets (T, D) in the user's units."""
@@ -174,26 +193,48 @@ def at_targets(gp: ConditionedGP, targets: np.ndarray) -> AtTargets:
 
 
 @dataclass(eq=False)
-class GainScorer(Scorer):
+class TargetScorer(Scorer):
+    """What scores candidates by their covariances with targets, given each of several GPs, the ``parts``."""
+
+    parts: list[AtTargets]
+    # Arrays of the size of candidates and targets that are held at once.
+    n_arrays: ClassVar[int] = 1
+
+    @property
+    def width(self) -> int:
+        """Numbers that one candidate needs."""
+        return len(self.parts[0].targets) * self.n_arrays
+
+    @override
+    def score(self, X):
+        blocks = np.array_split(X, max(1, -(-len(X) * self.width // _BLOCK)))
+        with one_blas_thread():
+            return np.concatenate([self.score_block(block) for block in blocks])
+
+    @abstractmethod
+    def score_block(self, X: np.ndarray) -> np.ndarray:
+        """:meth:`score` of a few candidates."""
+
+
+@dataclass(eq=False)
+class GainScorer(TargetScorer):
     """A gain from the joint covariance of outcomes at candidates and targets, averaged over ``parts``."""
 
-    ensemble: Ensemble
-    units: str
-    parts: list[AtTargets]
     gain: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
-    diagnostics: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         means = np.stack([part.mean for part in self.parts])
         self._deviations = means - means.mean(0)
         self._at_target = np.mean([part.variance for part in self.parts], axis=0) + np.square(self._deviations).mean(0)
 
+    @property
     @override
-    def score(self, X):
-        width = len(self.parts[0].targets) + len(self.parts[0].gp.X)
-        blocks = np.array_split(X, max(1, -(-len(X) * width // _BLOCK)))
-        with one_blas_thread():
-            return np.concatenate([self._evaluate(block, False)[0] for block in blocks])
+    def width(self):
+        return len(self.parts[0].targets) + len(self.parts[0].gp.X)
+
+    @override
+    def score_block(self, X):
+        return self._evaluate(X, False)[0]
 
     @override
     def gradient(self, X):
@@ -203,13 +244,12 @@ class GainScorer(Scorer):
     def _evaluate(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
         share, T = 1 / len(self.parts), len(self._at_target)
         means, v, c = np.empty((len(self.parts), len(X))), np.zeros(len(X)), np.zeros((len(X), T))
-        for s, (gp, targets, solved, *_) in enumerate(self.parts):
-            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
-            cross = gp.covariance(gp.X, Z)
-            mean, variance = gp.moments(Z, cross)
-            means[s] = gp.to_user_y(mean)
-            v += share * unit**2 * (variance + gp.noise_variance(Z))
-            c += share * unit**2 * (gp.covariance(Z, targets) - cross.T @ solved)
+        for s, part in enumerate(self.parts):
+            Z, unit = part.gp.x_map(X), part.unit
+            mean, variance, covariance = part.joint(Z)
+            means[s] = part.gp.to_user_y(mean)
+            v += share * unit**2 * (variance + part.gp.noise_variance(Z))
+            c += share * unit**2 * covariance
         away = means - means.mean(0)
         v += np.square(away).mean(0)
         c += share * away.T @ self._deviations
@@ -220,21 +260,20 @@ class GainScorer(Scorer):
             return value, np.empty(0)
         slope = np.zeros_like(X)
         for s, (gp, targets, solved, *_) in enumerate(self.parts):
-            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale)
+            Z, unit = gp.x_map(X), self.parts[s].unit
             in_mean = unit * gp.sign * (2 * in_v * away[s] + in_c @ self._deviations[s])
             in_variance, in_covariance = unit**2 * in_v, unit**2 * in_c.T
-            part = in_mean[:, None] * gp.prior_mean(Z)[1]
-            part += in_variance[:, None] * (gp.prior_variance_gradient(Z) + gp.noise_variance_gradient(Z))
+            pulled = in_mean[:, None] * gp.prior_mean(Z)[1]
+            pulled += in_variance[:, None] * (gp.prior_variance_gradient(Z) + gp.noise_variance_gradient(Z))
             # All else goes through covariances with the data and the targets.
             with_data = gp.alpha[:, None] * in_mean - 2 * in_variance * gp.factor.solve(gp.covariance(gp.X, Z))
             weights = np.concatenate([with_data - solved @ in_covariance, in_covariance])
-            part += gp.pull(Z, weights, np.concatenate([gp.X, targets]))
-            slope += share * gp.x_map.pullback(X, part)
+            pulled += gp.pull(Z, weights, np.concatenate([gp.X, targets]))
+            slope += share * gp.x_map.pullback(X, pulled)
         return value, slope
 
 
-@dataclass(eq=False)
-class LabelScorer(Scorer):
+class LabelScorer(TargetScorer):
     """The mutual information of the labels of a candidate and a target, averaged over targets.
 
     Given a label the function at a target has the moments that :class:`~pymc_active.likelihoods.base.Tilted` says; it
@@ -242,34 +281,24 @@ class LabelScorer(Scorer):
     right.
     """
 
-    ensemble: Ensemble
-    units: str
-    parts: list[AtTargets]
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    n_full, share = 400, 0.0
+    n_full, share, n_arrays = 400, 0.0, 8
 
     @override
     def coarse(self, n):
         return None if len(self.parts) < 2 * n else LabelScorer(self.ensemble, self.units, self.parts[:n])
 
     @override
-    def score(self, X):
-        blocks = np.array_split(X, max(1, -(-len(X) * len(self.parts[0].targets) * 8 // _BLOCK)))
-        with one_blas_thread():
-            return np.concatenate([self._score(block) for block in blocks])
-
-    def _score(self, X: np.ndarray) -> np.ndarray:
+    def score_block(self, X):
         joint, share = np.zeros((2, len(X), len(self.parts[0].targets))), 1 / len(self.parts)
         label, probit = np.zeros((2, len(X))), self.ensemble.gpm.likelihood.per_probit
-        for gp, targets, solved, mean, _, latent in self.parts:
-            Z, unit = gp.x_map(X), float(gp.posterior.y_map.scale) / probit
-            cross = gp.covariance(gp.X, Z)
-            center, variance = gp.moments(Z, cross)
-            covariance = unit**2 * (gp.covariance(Z, targets) - cross.T @ solved)
-            f = gp.to_user_y(center) / probit, np.maximum(unit**2 * variance, np.finfo(float).tiny)
+        for part in self.parts:
+            unit = part.unit / probit
+            center, variance, covariance = part.joint(part.gp.x_map(X))
+            covariance = unit**2 * covariance
+            f = part.gp.to_user_y(center) / probit, np.maximum(unit**2 * variance, np.finfo(float).tiny)
             for k, told in enumerate(_LABEL.tilted(*f, y, 1.0, ()) for y in (0.0, 1.0)):
-                m = mean / probit + covariance * told.slope[:, None]
-                v = np.maximum(latent / probit**2 - np.square(covariance) * told.bend[:, None], 0.0)
+                m = part.mean / probit + covariance * told.slope[:, None]
+                v = np.maximum(part.latent / probit**2 - np.square(covariance) * told.bend[:, None], 0.0)
                 label[k] += share * np.exp(told.log_z)
                 joint[k] += share * np.exp(told.log_z)[:, None] * ndtr(m / np.sqrt(1 + v))
         after = entropy_of_label(joint / label[:, :, None])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, override
 
@@ -10,19 +10,14 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtr
 
-from pymc_active.criteria.epig import AtTargets, Epig, at_targets, entropy_of_label, over_targets
-from pymc_active.criteria.scorer import Scorer
-from pymc_active.inference.ensemble import Ensemble, Seed
+from pymc_active.criteria.epig import AtTargets, Epig, TargetScorer, entropy_of_label, over_targets
+from pymc_active.inference.ensemble import Seed
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.posterior.embedded import in_fewest_inputs
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
 from pymc_active.predictions.ensembles import Source
-from pymc_active.support.threads import one_blas_thread
 
-# Outcomes that stand for a Gaussian one, and numbers in one array.
+# Outcomes that stand for a Gaussian one.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_BLOCK = 2_000_000
 
 
 def level(
@@ -85,67 +80,41 @@ class Level(Epig):
 
     def __init__(self, targets: np.ndarray, *, threshold: Any = None, draws: int = 32, random_seed: Seed = None):
         super().__init__(targets, draws=draws, random_seed=random_seed)
-        if (
-            isinstance(threshold, bool)
-            or not isinstance(threshold, int | float | np.number)
-            or not np.isfinite(threshold)
-        ):
-            raise ValueError(
-                "level needs a threshold, a number: criterion=functools.partial(level, threshold=0.9); got "
-                f"{threshold!r}"
-            )
+        is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        if not (is_number and np.isfinite(threshold)):
+            example = "criterion=functools.partial(level, threshold=0.9)"
+            raise ValueError(f"level needs a threshold, a number: {example}; got {threshold!r}")
         self.threshold = float(threshold)
 
     @override
-    def prepare(self, source, *, model=None):
-        ensemble = ensemble_of(source, model, draws=self.draws, random_seed=self.random_seed)
-        with one_blas_thread():
-            gps = conditioned_gps(ensemble, self.draws, random_seed=self.random_seed)
-            parts = [at_targets(in_fewest_inputs(gp), self.targets) for gp in gps]
-        places = [gp.from_expected(self.threshold) for gp in gps]
+    def scorer_of(self, ensemble, parts):
+        places = [part.gp.from_expected(self.threshold) for part in parts]
         if not np.isfinite(places).all():
             raise ValueError(f"threshold={self.threshold:g} is no expected outcome of {ensemble.gpm.description}")
         return LevelScorer(ensemble, self.units, parts, places)
 
 
 @dataclass(eq=False)
-class LevelScorer(Scorer):
+class LevelScorer(TargetScorer):
     """Information about the sign of f less its ``places``, one a part, at targets, averaged over ``parts``."""
 
-    ensemble: Ensemble
-    units: str
-    parts: list[AtTargets]
     places: list[float]
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    n_full, share = 200, 0.0
+    n_full, share, n_arrays = 200, 0.0, 2 * len(_NODES)
 
     @override
     def coarse(self, n):
-        return (
-            None
-            if len(self.parts) <= n // 2
-            else LevelScorer(self.ensemble, self.units, self.parts[: n // 2], self.places[: n // 2])
-        )
+        if len(self.parts) <= n // 2:
+            return None
+        return LevelScorer(self.ensemble, self.units, self.parts[: n // 2], self.places[: n // 2])
 
     @override
-    def score(self, X):
-        width = len(self.parts[0].targets) * len(_NODES)
-        blocks = np.array_split(X, max(1, -(-len(X) * width // _BLOCK)))
-        with one_blas_thread():
-            return np.concatenate(
-                [
-                    np.mean([self._of(*pair, block) for pair in zip(self.parts, self.places, strict=True)], axis=0)
-                    for block in blocks
-                ]
-            )
+    def score_block(self, X):
+        return np.mean([self._of(*pair, X) for pair in zip(self.parts, self.places, strict=True)], axis=0)
 
     def _of(self, part: AtTargets, place: float, X: np.ndarray) -> np.ndarray:
-        gp, unit = part.gp, float(part.gp.posterior.y_map.scale)
-        Z = gp.x_map(X)
-        cross = gp.covariance(gp.X, Z)
-        _, variance = gp.moments(Z, cross)
-        shift = gp.covariance(Z, part.targets) - cross.T @ part.solved
-        shift /= np.sqrt(np.maximum(variance + gp.noise_variance(Z), np.finfo(float).tiny))[:, None]
+        Z, unit = part.gp.x_map(X), part.unit
+        _, variance, shift = part.joint(Z)
+        shift /= np.sqrt(np.maximum(variance + part.gp.noise_variance(Z), np.finfo(float).tiny))[:, None]
         before, removed = part.latent / unit**2, np.square(shift)
         left = np.sqrt(np.maximum(before - removed, 1e-10 * before))
         # In sds of f at the targets.

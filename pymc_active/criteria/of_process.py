@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, override
 
 import numpy as np
 
-from pymc_active.criteria.scorer import Scorer
+from pymc_active.criteria.base import Scorer
 from pymc_active.inference.ensemble import Ensemble
-from pymc_active.process.information import (
-    AllParameters,
-    Information,
-    ModelIdentity,
-    of_predictions,
-    of_targets,
-    read_targets,
-)
+from pymc_active.process.information import Information
 from pymc_active.process.members import Members
 
 # Particles that score, of a single model or of all together, and at least so many that screen large pools.
@@ -32,11 +25,8 @@ _BLOCK = 4096
 class OutcomeScorer(Scorer):
     """A function of particles' outcomes; ``make`` prepares it for members, and returns what evaluates X (m, D)."""
 
-    ensemble: Ensemble
-    units: str
     make: Callable[[Members], Callable[[np.ndarray], np.ndarray]]
     n_members: int = SCORING
-    diagnostics: dict[str, Any] = field(default_factory=dict)
     n_full, share = 200, 0.0
 
     def __post_init__(self):
@@ -62,43 +52,16 @@ class OutcomeScorer(Scorer):
         return OutcomeScorer(self.ensemble, self.units, self.make, n * self.ensemble.n_models)
 
 
-def of_parameters(ensemble: Ensemble, targets: Sequence[str] | None, pending: np.ndarray) -> OutcomeScorer:
-    """Information about all parameters, or about variables by name, from one outcome more than the pending ones."""
+def of_information(ensemble: Ensemble, quantity: Callable[[Members], Any], pending: np.ndarray) -> OutcomeScorer:
+    """Information about the ``quantity`` that members make, from one outcome more than the pending ones."""
 
     def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
-        if targets is None:
-            # Of several models, the parameters of each and the model.
-            quantity: Any = AllParameters(members.weights)
-        else:
-            quantity = of_targets(members.weights, read_targets(members, targets), np.random.default_rng(0))
-        return _information(members, quantity, pending)
+        information = Information(members, quantity(members))
+        if len(pending):
+            information = information.given(pending)
+        return lambda X: information.at(X)[0]
 
     return OutcomeScorer(ensemble, "nats", make)
-
-
-def of_outcomes(ensemble: Ensemble, X_target: np.ndarray, pending: np.ndarray) -> OutcomeScorer:
-    """Information about an outcome at one of the rows of X_target, the mean over these."""
-
-    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
-        return _information(members, of_predictions(members, X_target, np.random.default_rng(0)), pending)
-
-    return OutcomeScorer(ensemble, "nats", make)
-
-
-def of_models(ensemble: Ensemble, pending: np.ndarray) -> OutcomeScorer:
-    """Information about which of the models is true."""
-
-    def make(members: Members) -> Callable[[np.ndarray], np.ndarray]:
-        return _information(members, ModelIdentity(members.weights, members.owner), pending)
-
-    return OutcomeScorer(ensemble, "nats", make)
-
-
-def _information(members: Members, quantity: Any, pending: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    information = Information(members, quantity)
-    if len(pending):
-        information = information.given(pending)
-    return lambda X: information.at(X)[0]
 
 
 def of_improvement(ensemble: Ensemble, sign: float, pending: np.ndarray) -> OutcomeScorer:

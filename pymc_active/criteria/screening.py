@@ -51,8 +51,7 @@ class CallableScorer(Scorer):
 
     def __init__(self, function: Callable[[Any, np.ndarray], Any], fit: Any):
         self.function, self.fit = function, fit
-        self.ensemble = as_ensemble(fit, method=None if is_of_processes(fit) else "map")
-        self.units, self.diagnostics = "", {}
+        super().__init__(as_ensemble(fit, method=None if is_of_processes(fit) else "map"), "")
 
     @override
     def score(self, X):

@@ -15,7 +15,7 @@ import numpy as np
 from pymc_active.inference.evidence import UNKNOWN, Evidence
 from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Moments, Posterior, State
-from pymc_active.posterior.full_space import Space
+from pymc_active.posterior.row_space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.summaries import Summarized, Summary
 

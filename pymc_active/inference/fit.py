@@ -17,7 +17,7 @@ from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.parameter_table import table_of_draws
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.posterior.base import Posterior
-from pymc_active.posterior.full_space import Space
+from pymc_active.posterior.row_space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized

@@ -11,7 +11,7 @@ from pymc_active.laplace.like_terms import log_multiplicity, log_separation
 from pymc_active.laplace.symmetry import NO_SYMMETRY, Symmetry, find_symmetry, log_orbit_volume
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.factor import LOG_2PI
-from pymc_active.posterior.full_space import EmbeddingSlice, FullSpace, Space, find_space
+from pymc_active.posterior.row_space import EmbeddingSlice, FullSpace, Space, find_space
 from pymc_active.support.summaries import Summarized, Summary
 
 # A dense (P, P) matrix of this size takes about 200 MB, and a few of them are needed.
@@ -44,9 +44,7 @@ class Expansion(Summarized):
         null = self.symmetry.directions.reshape(len(self.symmetry.directions), P)
         self.curvature: Curvature = invert(self.hessian, null, -posterior.prior_hessian(z))
         self.root = self.curvature.root
-        self.log_multiplicity = log_multiplicity(posterior, z)
-        if self.log_multiplicity:
-            self.log_multiplicity += log_separation(posterior, z, self.curvature.root)
+        self.log_multiplicity = log_multiplicity(posterior, z) + log_separation(posterior, z, self.root)
         self.log_evidence = (
             self.log_posterior
             + 0.5 * (P - len(null)) * LOG_2PI

@@ -19,7 +19,7 @@ from pymc_active.laplace.draws.weighted import WeightedDraws, weighted_draws
 from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.modes.search import NO_SEARCH, SearchResult
 from pymc_active.models.datatrees import n_affordable
-from pymc_active.posterior.full_space import Space
+from pymc_active.posterior.row_space import Space
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary

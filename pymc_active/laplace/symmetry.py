@@ -25,11 +25,6 @@ class Symmetry(NamedTuple):
 NO_SYMMETRY = Symmetry(np.empty((0, 0)), 0.0, np.empty(0))
 
 
-def log_sphere_surface(k: int) -> float:
-    """Log surface area of the unit sphere S^k in k + 1 dimensions; S⁰ has two points."""
-    return np.log(2.0) + 0.5 * (k + 1) * np.log(np.pi) - gammaln(0.5 * (k + 1))
-
-
 def log_orbit_volume(singular_values: np.ndarray, d: int) -> float:
     r"""Log volume of the orbit {QR : Q orthogonal} of a (d, D) matrix of rank r.
 
@@ -37,7 +32,8 @@ def log_orbit_volume(singular_values: np.ndarray, d: int) -> float:
     """
     s = np.asarray(singular_values)
     r = len(s)
-    volume = sum(log_sphere_surface(k) for k in range(d - r, d))
+    # The surfaces of spheres in n dimensions; S⁰ has two points.
+    volume = sum(np.log(2.0) + 0.5 * n * np.log(np.pi) - gammaln(0.5 * n) for n in range(d - r + 1, d + 1))
     volume += sum(0.5 * np.log(s[i] ** 2 + s[j] ** 2) for i, j in combinations(range(r), 2))
     return float(volume + (d - r) * np.log(s).sum())
 

@@ -18,7 +18,7 @@ from pymc_active.criteria.base import is_lazy
 from pymc_active.criteria.by_name import Named
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
-from pymc_active.laplace.stored import fit_from_dataset
+from pymc_active.laplace.fitting import fit_from_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool, rows_taken
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool

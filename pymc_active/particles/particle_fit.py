@@ -26,7 +26,7 @@ from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.models.model import Model
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
-from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.posterior.row_space import Space, find_space
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary

@@ -15,7 +15,7 @@ from pymc_active.models.advice import warn_of_data
 from pymc_active.models.gpmodel import GPModel, check_model
 from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm
-from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.posterior.row_space import Space, find_space
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.threads import one_blas_thread

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pymc_active.laplace.stored import first_points
+from pymc_active.laplace.fitting import first_points
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.particle_fit import COLUMNS, NUMBERS, ParticleFit, Swarm
-from pymc_active.posterior.full_space import find_space
+from pymc_active.posterior.row_space import find_space
 from pymc_active.support.threads import one_blas_thread
 
 

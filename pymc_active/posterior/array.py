@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, override
 
@@ -25,8 +25,6 @@ from pymc_active.posterior.base import (
 )
 from pymc_active.posterior.factor import LOG_2PI, Factor, factor_batch, is_compiled, unsound
 from pymc_active.posterior.measured import MeasuredPosterior
-from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
-from pymc_active.support.scaling import Affine, InputMap
 
 # Numbers of the derivatives of K in all parameters, a few copies of which the exact Hessian takes, at most; beyond, the
 # step of central differences, in prior sds. Truncation and rounding then leave about eight digits.
@@ -34,38 +32,14 @@ _DENSE, _DIFFERENCE = 10_000_000, 1e-4
 _NOTHING = np.empty((0, 0))
 
 
-@dataclass(eq=False, repr=False)
 class ArrayPosterior(MeasuredPosterior):
-    """Array covariance, mean linear in its parameters, homoscedastic noise; X, y are given in the user's units."""
+    """Array covariance, mean linear in its parameters, homoscedastic noise."""
 
     is_array = True
-    X: np.ndarray
-    y: np.ndarray
-    y_sd: InitVar[np.ndarray | None]
-    _: KW_ONLY
-    x_map: InputMap
-    y_map: Affine
-    n_parameters: int
-    constants: np.ndarray
-    prior: GaussianPrior
-    # Position of the log noise sd in (theta, constants); the mean is ``mean_basis(X) @ theta[mean_indices]``.
-    log_noise: int
-    mean_indices: np.ndarray
-    mean_basis: Callable[[np.ndarray], np.ndarray]
-    # Positions of the parameters of a likelihood that is not normal.
-    phi_indices: np.ndarray = field(default_factory=lambda: np.empty(0, int))
-    # Makes the prior from scaled y, if it is renewed when data are added.
-    renewed_prior: RenewedPrior | None = None
-
-    def __post_init__(self, y_sd):
-        self._set_data(self.X, self.y, y_sd)
-
-    def _extend(self, theta):
-        return np.concatenate([theta, self.constants]) if len(self.constants) else theta
 
     def _factor(self, theta, K, extra_noise):
         K.flat[:: len(K) + 1] += self.noise_variances(theta, extra_noise)
-        factor = Factor(K, self.residual(theta))
+        factor = Factor(K, self.y - self._basis @ theta[self.mean_indices])
         factor.beside = self.beside(np.exp(2 * theta[self.log_noise]) + extra_noise)
         factor.nll += len(K) * np.log(self.y_map.scale) - factor.beside.value
         return factor
@@ -80,7 +54,7 @@ class ArrayPosterior(MeasuredPosterior):
 
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):
         S, n, P = len(thetas), len(self.y), self.n_parameters
-        full = np.hstack([thetas, np.tile(self.constants, (S, 1))]) if len(self.constants) else thetas
+        full = self.full(thetas)
         residual = self.y - full[:, self.mean_indices] @ self._basis.T
         noise = np.exp(2 * full[:, self.log_noise])
         diagonal = ((noise + extra_noise)[:, None] + self.known_variance) / self.counts
@@ -159,7 +133,7 @@ class ArrayPosterior(MeasuredPosterior):
         n, prior, known_variance = len(self.y), self.prior, np.broadcast_to(self.known_variance, len(self.y))
         data = self.y, self._basis, self.mean_indices, self.log_noise, known_variance, extra_noise
         rest = (prior.mean, prior.precision), unsound(n), root, tuple(limits)
-        u, value, *rest = climb(self._program, self.X, self._extend(z), data, *rest)
+        u, value, *rest = climb(self._program, self.X, self.full(z), data, *rest)
         value += prior.constant - n * (0.5 * LOG_2PI + float(np.log(self.y_map.scale)))
         return Climbed(z + (root * u if root.ndim == 1 else root @ u), value, *rest)
 
@@ -186,14 +160,23 @@ class ArrayPosterior(MeasuredPosterior):
         """Predictions in the units of the priors."""
 
     def moments_and_slopes(self, state, X_new):
-        plain, mean, variance = self._with_slopes(state, self.x_map(X_new))
+        Z, factor, full = self.x_map(X_new), state.factor, self.full(state.theta)
+        k_new, prior, pull, in_prior = self._new_covariances(state, full, Z)
+        B = factor.solve(k_new)
+        plain = self._plain(full, factor, Z, k_new, prior, factor.half_solve(k_new))
+        mean = pull(np.broadcast_to(factor.alpha[:, None], B.shape)) + self._mean_slope(full)
         s, pullback = float(self.y_map.scale), self.x_map.pullback
-        slopes = InputGradients(s * pullback(X_new, mean), s * s * pullback(X_new, variance))
+        slopes = InputGradients(s * pullback(X_new, mean), s * s * pullback(X_new, in_prior - 2 * pull(B)))
         return self._in_units(plain), slopes
 
     @abstractmethod
-    def _with_slopes(self, state: State, X_new: np.ndarray) -> tuple[Moments, np.ndarray, np.ndarray]:
-        """Predictions and derivatives of their mean and variance in the inputs, in the units of the priors."""
+    def _new_covariances(
+        self, state: State, full: np.ndarray, X_new: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray], np.ndarray | float]:
+        """Covariances (n, m) of data and new points, prior variances (m,), and derivatives of both in the points.
+
+        Those of the former are a function of weights (n, m); all are in the units of the priors.
+        """
 
     def _plain(
         self, full: np.ndarray, factor: Factor, X_new: np.ndarray, k_new: np.ndarray, prior: np.ndarray,
@@ -209,7 +192,7 @@ class ArrayPosterior(MeasuredPosterior):
         return theta[self.mean_indices[1:]] if len(self.mean_indices) > 1 else 0.0
 
     def prior_mean(self, theta, X):
-        full = self._extend(theta)
+        full = self.full(theta)
         return self.mean_basis(X) @ full[self.mean_indices], np.broadcast_to(self._mean_slope(full), X.shape)
 
     def prior_value_and_gradient(self, theta):
@@ -235,7 +218,7 @@ class ArrayPosterior(MeasuredPosterior):
         return list(zip(self.prior.mean.tolist(), self.prior.sd.tolist(), strict=True))
 
     def prior_hessian(self, theta):
-        return self.prior.hessian(theta)
+        return np.diag(-self.prior.precision)
 
     def _add_noise_and_mean_gradient(self, gradient, theta, factor):
         gradient[self.log_noise] += np.exp(2 * theta[self.log_noise]) * (self.trace(factor.W) - 2 * factor.beside.slope)
@@ -259,18 +242,18 @@ class KernelPosterior(ArrayPosterior):
         return not isinstance(self.kernel, Stationary)
 
     def lines(self, theta, a, b):
-        return self.kernel.lines(self._extend(theta), a, b)
+        return self.kernel.lines(self.full(theta), a, b)
 
     def check_twice_differentiable(self):
         self.kernel.check_twice_differentiable()
 
     def state(self, theta, extra_noise=0.0):
-        full = self._extend(theta)
+        full = self.full(theta)
         at = self.kernel.at(full, self.X)
         return State(theta, self._factor(full, at.K.copy(), extra_noise), at)
 
     def light_state(self, theta):
-        full = self._extend(theta)
+        full = self.full(theta)
         # Given two sets of points, a kernel leaves out its derivatives.
         return State(theta, self._factor(full, self.kernel.at(full, self.X, self.X).K, 0.0), None)
 
@@ -284,7 +267,7 @@ class KernelPosterior(ArrayPosterior):
         return Program.of(self.kernel)
 
     def likelihood_gradient(self, state):
-        full = self._extend(state.theta)
+        full = self.full(state.theta)
         return self._add_noise_and_mean_gradient(0.5 * state.extra.pullback(state.factor.W), full, state.factor)
 
     def _tangents(self, state, full):
@@ -300,14 +283,14 @@ class KernelPosterior(ArrayPosterior):
     def likelihood_hessian(self, state):
         if self.n_parameters * len(self.y) ** 2 > _DENSE:
             return difference_hessian(self, state.theta, _DIFFERENCE * self.prior.sd)
-        full = self._extend(state.theta)
+        full = self.full(state.theta)
         dG, dmu = self._tangents(state, full)
         H = 0.5 * state.extra.curvature(state.factor.W)
         H[self.log_noise, self.log_noise] += self._noise_curvature(np.exp(2 * full[self.log_noise]), state.factor)
         return H[: self.n_parameters, : self.n_parameters] + gram_terms(state.factor, dG, dmu)
 
     def _moments(self, state, X_new, gradient):
-        full, factor = self._extend(state.theta), state.factor
+        full, factor = self.full(state.theta), state.factor
         at = self.kernel.at(full, self.X, X_new)
         prior_variance, diagonal_tangents = self.kernel.diagonal(full, X_new)
         if not gradient:
@@ -330,19 +313,12 @@ class KernelPosterior(ArrayPosterior):
         P = self.n_parameters
         return plain._replace(mean_gradient=dm[:P].T, variance_gradient=dV[:P].T)
 
-    def _with_slopes(self, state, X_new):
-        full, factor = self._extend(state.theta), state.factor
-        at = self.kernel.at(full, self.X, X_new)
-        B, prior = factor.solve(at.K), self.kernel.diagonal(full, X_new)[0]
-        plain = self._plain(full, factor, X_new, at.K, prior, factor.half_solve(at.K))
-        mean = at.input_pullback(np.broadcast_to(factor.alpha[:, None], B.shape)) + self._mean_slope(full)
-        return plain, mean, self._diagonal_pullback(full, X_new) - 2 * at.input_pullback(B)
-
-    def _diagonal_pullback(self, theta, X):
-        """Gradient of k(x, x) for each row, (m, D): twice that in one argument."""
-        if isinstance(self.kernel, Stationary):
-            return np.zeros(X.shape)
-        return 2 * self.kernel.at(theta, X).input_pullback(np.eye(len(X)))
+    def _new_covariances(self, state, full, X_new):
+        at, in_prior = self.kernel.at(full, self.X, X_new), 0.0
+        if not isinstance(self.kernel, Stationary):
+            # The gradient of k(x, x) is twice that in one argument.
+            in_prior = 2 * self.kernel.at(full, X_new).input_pullback(np.eye(len(X_new)))
+        return at.K, self.kernel.diagonal(full, X_new)[0], at.input_pullback, in_prior
 
 
 class _Embedded(NamedTuple):
@@ -373,13 +349,13 @@ class EmbeddingPosterior(ArrayPosterior):
 
     def embedding(self, theta: np.ndarray) -> np.ndarray:
         """R / lengthscale, shape (d, D)."""
-        return self._divided(theta)[self.R].reshape(self.shape)
+        return self._divided(self.full(theta))[self.R].reshape(self.shape)
 
-    def _divided(self, theta: np.ndarray) -> np.ndarray:
-        """(theta, constants) with R divided by the lengthscale, the coordinates in which derivatives are taken."""
-        full = np.concatenate([theta, self.constants])
-        full[self.R] *= np.exp(-full[self.log_lengthscale])
-        return full
+    def _divided(self, full: np.ndarray) -> np.ndarray:
+        """A copy (..., P) with R divided by the lengthscale, the coordinates in which derivatives are taken."""
+        divided = full.copy()
+        divided[..., self.R] *= np.exp(-full[..., self.log_lengthscale, None])
+        return divided
 
     def _pull(self, gradient: np.ndarray, divided: np.ndarray) -> np.ndarray:
         """Gradients (..., P) in (theta, constants), from those in ``divided``; in place."""
@@ -390,7 +366,7 @@ class EmbeddingPosterior(ArrayPosterior):
 
     def lines_between(self, theta: np.ndarray, difference: np.ndarray, turn: Callable) -> RadialLines:
         """The kernel at differences (..., d) of embedded inputs; ``turn`` embeds directions."""
-        return RadialLines(self.profile, np.exp(2 * self._extend(theta)[self.log_outputscale]), difference, turn)
+        return RadialLines(self.profile, np.exp(2 * self.full(theta)[self.log_outputscale]), difference, turn)
 
     def lines(self, theta, a, b):
         turn = self.embedding(theta).T
@@ -400,7 +376,7 @@ class EmbeddingPosterior(ArrayPosterior):
         check_profile(self.profile)
 
     def state(self, theta, extra_noise=0.0):
-        full = self._divided(theta)
+        full = self._divided(self.full(theta))
         U = self.X @ full[self.R].reshape(self.shape).T
         s = squared_distance(U)
         variance = np.exp(2 * full[self.log_outputscale])
@@ -413,7 +389,7 @@ class EmbeddingPosterior(ArrayPosterior):
 
     def light_state(self, theta):
         U = self.X @ self.embedding(theta).T
-        full, [K] = self._extend(theta), self.profile(squared_distance(U), 0)
+        full, [K] = self.full(theta), self.profile(squared_distance(U), 0)
         K *= (variance := np.exp(2 * full[self.log_outputscale]))
         return State(theta, self._factor(full, K, 0.0), _Embedded(U, _NOTHING, variance, _NOTHING, _NOTHING, 0.0))
 
@@ -425,15 +401,11 @@ class EmbeddingPosterior(ArrayPosterior):
         columns, places = range(self.shape[1]), range(self.R.start, self.R.stop)
         return Program.of_leaves([Leaf(number, columns, places, self.log_lengthscale, self.log_outputscale)])
 
-    def _embeddings(self, full: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows as of :meth:`_divided`, and R / lengthscale (S, d, D)."""
-        divided = full.copy()
-        divided[:, self.R] *= np.exp(-full[:, self.log_lengthscale, None])
-        return divided, divided[:, self.R].reshape(-1, *self.shape)
-
     def _batch(self, full):
-        divided, R = self._embeddings(full)
-        made = EmbeddedBatch(self.profile, R, full[:, self.log_outputscale], self.pairs)
+        divided = self._divided(full)
+        made = EmbeddedBatch(
+            self.profile, divided[:, self.R].reshape(-1, *self.shape), full[:, self.log_outputscale], self.pairs
+        )
 
         def pullback(W):
             gradient = np.zeros_like(full)
@@ -451,14 +423,14 @@ class EmbeddingPosterior(ArrayPosterior):
         return (dU.T @ self.X).ravel()
 
     def likelihood_gradient(self, state):
-        full = self._divided(state.theta)
+        full = self._divided(self.full(state.theta))
         gradient = np.zeros(len(full))
         gradient[self.log_outputscale] = np.vdot(state.factor.W, state.extra.K)
         gradient[self.R] = self._slope(state)
         return self._add_noise_and_mean_gradient(self._pull(gradient, full), full, state.factor)
 
     def likelihood_hessian(self, state):
-        full, factor = self._divided(state.theta), state.factor
+        full, factor = self._divided(self.full(state.theta)), state.factor
         U, s, variance, K, k1, _ = state.extra
         (d, D), n, P = self.shape, len(self.y), len(full)
         G_inverse, W, alpha = factor.inverse, factor.W, factor.alpha
@@ -524,7 +496,7 @@ class EmbeddingPosterior(ArrayPosterior):
         return H[: self.n_parameters, : self.n_parameters]
 
     def _moments(self, state, X_new, gradient):
-        full, factor = self._divided(state.theta), state.factor
+        full, factor = self._divided(self.full(state.theta)), state.factor
         U, _, variance, K, k1, diagonal_noise = state.extra
         d, D = self.shape
         U_new = X_new @ full[self.R].reshape(self.shape).T
@@ -564,10 +536,9 @@ class EmbeddingPosterior(ArrayPosterior):
         self._pull(dV, full)
         return plain._replace(mean_gradient=dm[:, :P], variance_gradient=dV[:, :P])
 
-    def _with_slopes(self, state, X_new):
-        full, factor = self._divided(state.theta), state.factor
+    def _new_covariances(self, state, full, X_new):
         U, variance = state.extra[0], state.extra[2]
-        R = full[self.R].reshape(self.shape)
+        R = self._divided(full)[self.R].reshape(self.shape)
         U_new = X_new @ R.T
         k_new, q = self.profile(squared_distance(U, U_new), 1)
         k_new, q = variance * k_new, 2 * variance * q
@@ -575,9 +546,6 @@ class EmbeddingPosterior(ArrayPosterior):
         E = [q * np.subtract.outer(U[:, k], U_new[:, k]) for k in range(len(R))]
 
         def pull(W):
-            """Gradient of <W, k_new> in u*, (m, d)."""
-            return -np.column_stack([np.einsum("ij,ij->j", np.broadcast_to(W, E_k.shape), E_k) for E_k in E])
+            return -np.column_stack([np.einsum("ij,ij->j", W, E_k) for E_k in E]) @ R
 
-        B, prior = factor.solve(k_new), np.full(len(X_new), variance)
-        plain = self._plain(full, factor, X_new, k_new, prior, factor.half_solve(k_new))
-        return plain, pull(factor.alpha[:, None]) @ R + self._mean_slope(full), -2 * pull(B) @ R
+        return k_new, np.full(len(X_new), variance), pull, 0.0

@@ -134,6 +134,13 @@ class Posterior(ABC):
     constants: np.ndarray
     prior_kinds: Sequence[tuple]
 
+    def full(self, thetas: np.ndarray) -> np.ndarray:
+        """(theta, constants) of theta (P,), or of each row of thetas (S, P)."""
+        if not len(self.constants):
+            return thetas
+        constants = np.broadcast_to(self.constants, (*thetas.shape[:-1], len(self.constants)))
+        return np.concatenate([thetas, constants], axis=-1)
+
     @abstractmethod
     def _set_data(self, X: np.ndarray, y: np.ndarray, y_sd: np.ndarray | None) -> None:
         """Replace the data, in the user's units."""
@@ -278,7 +285,7 @@ class Posterior(ABC):
         ``start`` are the ``sites`` of places nearby, if there are any.
         """
         if self.is_batched:
-            return self._in_blocks(thetas, extra_noise, gradient=True)
+            return self._in_blocks(thetas, extra_noise, True, start)
         return self._one_by_one(thetas, extra_noise)
 
     @property
@@ -309,8 +316,7 @@ class Posterior(ABC):
         def block(first: int) -> Likelihoods:
             rows = slice(first, first + step)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                nearby = () if start is None else (start[rows],)
-                return self._likelihoods(thetas[rows], extra_noise, gradient, *nearby)
+                return self._likelihoods(thetas[rows], extra_noise, gradient, None if start is None else start[rows])
 
         # Small matrices are made by many short calls, between which threads would wait for each other.
         run = in_threads if is_compiled(len(self.y)) else map

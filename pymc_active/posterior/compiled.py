@@ -45,21 +45,8 @@ _LEAST = -700.0
 _PAIRS, _TRIALS, _ARMIJO, _WOLFE, _FAR_BELOW = 20, 20, 1e-3, 0.9, -1e25
 # Numbers of a climb: how many evaluations, iterations and pairs, whether it has converged, height and rise where it is,
 # the step that is tried, the ends of an interval that holds a good one, the better first, and how many were tried.
-(
-    _COUNT,
-    _ITERATION,
-    _N_PAIRS,
-    _DONE,
-    _HEIGHT,
-    _RISE,
-    _STEP,
-    _LOW,
-    _LOW_HEIGHT,
-    _LOW_RISE,
-    _HIGH,
-    _HIGH_HEIGHT,
-    _TRIAL,
-) = range(13)
+_COUNT, _ITERATION, _N_PAIRS, _DONE, _HEIGHT, _RISE, _STEP = range(7)
+_LOW, _LOW_HEIGHT, _LOW_RISE, _HIGH, _HIGH_HEIGHT, _TRIAL = range(7, 13)
 # Sums in any order, so that they are vectorised; infinities and NaN are kept.
 _FAST = {"contract", "reassoc", "nsz"}
 
@@ -730,10 +717,16 @@ _NO_CLIMB = (
 
 def evaluate(
     program: Program, X: np.ndarray, thetas: np.ndarray, noise: np.ndarray, residuals: np.ndarray, share: float,
-    gradient: bool,
+    gradient: bool, climb: tuple = _NO_CLIMB,
 ) -> Evaluated:  # fmt: skip
-    """Particles thetas (S, P) given points X (n, D), with noise variances (S, n)."""
-    return _evaluated(program, X, thetas, noise, residuals, share, gradient, _NO_CLIMB)
+    """Particles thetas (S, P) given points X (n, D), with noise variances (S, n), or where climbs from them end."""
+    keep_freed_memory()
+    S, n = residuals.shape
+    out = Evaluated(np.empty((S, n)), np.empty(S), np.zeros(thetas.shape), np.zeros((S, n)))
+    X, thetas, noise, residuals = _writable(X.T, thetas, noise, residuals)
+    arguments = share, gradient, X, thetas, tuple(program), noise, residuals, tuple(out), climb
+    in_parts(lambda *ends: _particles(*ends, *arguments), S)
+    return out
 
 
 def climb(
@@ -752,17 +745,7 @@ def climb(
     y, basis, known, *prior = _writable(y, basis, known, *prior)
     given = (y, basis, means, log_noise, known, float(extra)), tuple(prior), tuple(_writable(scale, frame)), limits
     # Climbs overwrite these.
-    _evaluated(program, X, theta[None].copy(), room, room.copy(), share, True, (*given, *ends, numbers))
+    evaluate(program, X, theta[None].copy(), room, room.copy(), share, True, (*given, *ends, numbers))
     n_evaluations, is_done, height = numbers[0, [_COUNT, _DONE, _HEIGHT]]
     value = float(height) if height > _FAR_BELOW else -np.inf
     return ends[0, 0], value, ends[1, 0], bool(is_done), int(n_evaluations)
-
-
-def _evaluated(program, X, thetas, noise, residuals, share, gradient, climb):
-    keep_freed_memory()
-    S, n = residuals.shape
-    out = Evaluated(np.empty((S, n)), np.empty(S), np.zeros(thetas.shape), np.zeros((S, n)))
-    X, thetas, noise, residuals = _writable(X.T, thetas, noise, residuals)
-    arguments = share, gradient, X, thetas, tuple(program), noise, residuals, tuple(out), climb
-    in_parts(lambda *ends: _particles(*ends, *arguments), S)
-    return out

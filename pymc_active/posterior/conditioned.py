@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pymc_active.kernels.node import Lines
-from pymc_active.posterior.array import ArrayPosterior
+from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.base import Posterior, State
 from pymc_active.posterior.factor import Factor
 from pymc_active.posterior.graph import GraphPosterior
 from pymc_active.posterior.latent import LatentPosterior
-from pymc_active.support.scaling import Affine
+from pymc_active.support.scaling import Affine, InputMap
 
 # Step of central differences, where a user's mean or noise has no derivatives, as a fraction of the range of an input.
 _STEP = 1e-5
@@ -164,7 +165,7 @@ class ConditionedGP:
         """Gradient of ⟨W, k(at, X)⟩ in the rows of X, (m, D); W is (n, m) or (n, 1), and ``at`` (n, D) the data."""
         at = self.X if at is None else at
         if isinstance(self.posterior, GraphPosterior):
-            return self.posterior.pull(self.theta, at, X, W)
+            return self.posterior.sums(self.theta, at, X, W)[1]
         lines = self.lines(at[:, None], X)
         # All axes at once.
         slopes = lines.along(None, np.eye(X.shape[1])[:, None, None], (0, 1)).get((0, 1), 0.0)
@@ -187,3 +188,61 @@ class ConditionedGP:
         solved = self.factor.solve(self.covariance(self.X, X))
         mean = self.prior_mean(X)[1] + self.pull(X, self.alpha[:, None])
         return mean, self.prior_variance_gradient(X) - 2 * self.pull(X, solved)
+
+
+@dataclass(frozen=True)
+class EmbeddedMap:
+    """From the user's inputs (m, D) to u (m, d)."""
+
+    x_map: InputMap
+    R: np.ndarray
+
+    def __call__(self, value: np.ndarray) -> np.ndarray:
+        return self.x_map(value) @ self.R.T
+
+    def pullback(self, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        return self.x_map.pullback(value, gradient @ self.R)
+
+
+class EmbeddedGP(ConditionedGP):
+    """The process ``gp`` on a linear embedding in the d inputs u = R x, so that covariances cost no more than these."""
+
+    def __init__(self, gp: ConditionedGP):
+        super().__init__(gp.posterior, gp.theta, gp.sign < 0)
+        assert isinstance(gp.posterior, EmbeddingPosterior)
+        self.source = gp
+        self.R = gp.posterior.embedding(gp.theta)
+        self.X = gp.X @ self.R.T
+
+    @property
+    def x_map(self):
+        return EmbeddedMap(self.posterior.x_map, self.R)
+
+    @property
+    def factor(self):
+        return self.source.factor
+
+    @cached_property
+    def _constant_noise(self):
+        return self.source._constant_noise
+
+    @property
+    def y(self):
+        return self.source.y
+
+    def prior_mean(self, X):
+        mean, _ = self.source.prior_mean(np.zeros((len(X), self.source.X.shape[1])))
+        return mean, np.zeros(X.shape)
+
+    def lines(self, a, b):
+        posterior = self.posterior
+        assert isinstance(posterior, EmbeddingPosterior)
+        return posterior.lines_between(self.theta, a - b, lambda direction: direction)
+
+
+def in_fewest_inputs(gp: ConditionedGP) -> ConditionedGP:
+    """The process in d embedded inputs, if d < D and the mean is constant, else itself; maps lead there and back."""
+    posterior = gp.posterior
+    if not isinstance(posterior, EmbeddingPosterior) or posterior.shape[0] >= posterior.shape[1]:
+        return gp
+    return gp if len(posterior.mean_indices) > 1 else EmbeddedGP(gp)

@@ -289,6 +289,36 @@ class _Functions:
         return self.compile([self.graphs.theta, A, B, W], [values, gradient])
 
 
+class ParameterFunctions:
+    """Parameters (p,) that theta (P,) determines, as functions of it, each compiled on first use."""
+
+    def __init__(self, functions: _Functions, parameters: TensorVariable):
+        self.graphs, self.functions, self.parameters = functions.graphs, functions, parameters
+        self.weight, self.weights = pt.vector("weight"), pt.matrix("weights")
+
+    @cached_property
+    def values(self) -> Callable:
+        """Rows (S, p) for thetas (S, P)."""
+        thetas = self.functions.thetas
+        return self.functions.compile([thetas], in_rows([self.parameters], {self.graphs.theta: thetas})[0])
+
+    @cached_property
+    def _slope(self) -> Any:
+        return self.functions.grad((self.weight * self.parameters).sum())
+
+    @cached_property
+    def pullback(self) -> Callable:
+        """Slopes in theta (S, P), from thetas (S, P) and slopes in the parameters (S, p)."""
+        rows = {self.graphs.theta: self.functions.thetas, self.weight: self.weights}
+        return self.functions.compile([self.functions.thetas, self.weights], in_rows([self._slope], rows)[0])
+
+    @cached_property
+    def curvature(self) -> Callable:
+        """Hessian (P, P) of a weighted sum, from theta, the weights (p,) and the rows of an identity."""
+        [H] = self.graphs.tangents([self._slope], self.functions.directions)
+        return self.functions.compile([self.graphs.theta, self.weight, self.functions.directions], H)
+
+
 class GraphPosterior(Posterior):
     """Posterior of any ``pm.gp.Marginal`` model, given X (n, D), y (n,) and its known sds.
 
@@ -309,7 +339,7 @@ class GraphPosterior(Posterior):
         self._set_data(X, y, y_sd)
 
     def _set_data(self, X, y, y_sd):
-        y_sd = np.zeros(len(y)) if y_sd is None else y_sd
+        self._y_sd = y_sd = np.zeros(len(y)) if y_sd is None else y_sd
         new = dict(zip(self._holders, (X, y, y_sd), strict=True))
         self.known_variance = 0.0 if self._holders[2] is None else np.square(y_sd)
         self._data = [new[v] if v in new else v.get_value() for v in self._shared]
@@ -319,10 +349,7 @@ class GraphPosterior(Posterior):
         # Constants stay as long as they are.
         if any(one is None for one in self._holders[:2]):
             return None
-        variance = self.known_variance
-        return self.with_data(
-            self.X[rows], self.y[rows], np.sqrt(variance[rows]) if isinstance(variance, np.ndarray) else None
-        )
+        return self.with_data(self.X[rows], self.y[rows], self._y_sd[rows])
 
     def _blocks(self, size):
         """Rows of the identity, few enough at a time that (rows, size) stays small."""
@@ -349,10 +376,6 @@ class GraphPosterior(Posterior):
         sums = [self._functions.sums(theta, A, B[part], W[:, part], *self._data) for part in parts]
         values, gradients = map(np.concatenate, zip(*sums, strict=True))
         return values, gradients
-
-    def pull(self, theta: np.ndarray, A: np.ndarray, B: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Gradient of ⟨W, k(A, B)⟩ in the rows of B, (m, D); W is (n, m) or (n, 1)."""
-        return self.sums(theta, A, B, W)[1]
 
     def prior_mean(self, theta, X):
         check_levels(X, self._functions.graphs.levels)

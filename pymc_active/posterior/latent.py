@@ -59,9 +59,9 @@ class LatentPosterior(Posterior):
     _read: tuple[np.ndarray, tuple[float, ...]] | None = None
 
     @property
-    @abstractmethod
     def prior_sds(self) -> np.ndarray:
         """Of the entries of theta (P,), roughly."""
+        return self.prior_scale()[1]
 
     @abstractmethod
     def _covariances(self, full: np.ndarray) -> tuple[np.ndarray, Pullback]:
@@ -120,14 +120,11 @@ class LatentPosterior(Posterior):
         scaled, phi = self.y_map.scale**2 * K, self.phi(full)
         return propagate(scaled, mean, self.likelihood, self.y, self.size, phi, sites, tolerance, power), mean
 
+    @property
     @override
-    def values(self, thetas):
-        return self.log_priors(thetas)[0] + self._in_blocks(thetas, 0.0, gradient=False).value
-
-    @override
-    def log_likelihoods(self, thetas, extra_noise=0.0, start=None):
-        # Together also where there are many points, so that sites are handed on.
-        return self._in_blocks(thetas, extra_noise, True, start)
+    def is_batched(self):
+        # Also where there are many points, so that sites are handed on.
+        return True
 
     @override
     def _likelihoods(self, thetas, extra_noise, gradient, start=None):
@@ -173,10 +170,6 @@ class LatentPosterior(Posterior):
                 states.append(other.light_state(theta))
         return states
 
-    def full(self, thetas: np.ndarray) -> np.ndarray:
-        """Rows (theta, constants) for thetas (S, P)."""
-        return np.hstack([thetas, np.broadcast_to(self.constants, (len(thetas), len(self.constants)))])
-
     def _factor(self, theta: np.ndarray, K: np.ndarray, extra_noise: float) -> Factor:
         """The factor of K (n, n) and the variances of the sites."""
         known = self._known
@@ -208,15 +201,8 @@ class LatentPosterior(Posterior):
         for i in range(n if n <= _LEFT_OUT else 0):
             others = np.arange(n) != i
             start, k = Sites(sites.z[:, others], sites.s[:, others]), K[:, i, others]
-            left = propagate(
-                K[:, others][:, :, others],
-                prior[:, others],
-                self.likelihood,
-                self.y[others],
-                self.size[others],
-                phi,
-                start,
-            )
+            outcomes = self.y[others], self.size[others]
+            left = propagate(K[:, others][:, :, others], prior[:, others], self.likelihood, *outcomes, phi, start)
             W = left.W + np.tril(left.W, -1).swapaxes(1, 2) - np.triu(left.W, 1)
             explained = np.einsum("si,sij,sj->s", k, W, k) + np.square((k * left.alpha).sum(1))
             mean[:, i] = prior[:, i] + (k * left.alpha).sum(1)
@@ -299,16 +285,6 @@ class LatentArrayPosterior(LatentPosterior, ArrayPosterior):
     def _take(self, rows):
         super()._take(rows)
         self.size = self.size[rows]
-
-    @property
-    @override
-    def of_each(self):
-        return self
-
-    @property
-    @override
-    def prior_sds(self):
-        return self.prior.sd
 
     @override
     def _covariances(self, full):

@@ -19,7 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.posterior.base import State
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
+from pymc_active.posterior.graph import GPGraphs, GraphPosterior, ParameterFunctions
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.support.data import Data
 
@@ -81,12 +81,6 @@ class LatentGraphPosterior(LatentPosterior, GraphPosterior):
         super()._set_data(X, y, self.size)
         self.known_variance = 0.0
 
-    @override
-    def subset(self, rows):
-        if any(one is None for one in self._holders[:2]):
-            return None
-        return self.with_data(self.X[rows], self.y[rows], self.size[rows])
-
     @cached_property
     def prior_sds(self):
         # Those of the prior alone, which other data do not change.
@@ -94,20 +88,15 @@ class LatentGraphPosterior(LatentPosterior, GraphPosterior):
 
     @cached_property
     def _phi(self):
-        """Functions of rows of theta: parameters (S, q), and slopes in these (S, q) as slopes in theta."""
-        thetas, weights, weight = self._functions.thetas, pt.matrix("weights"), pt.vector("weight")
-        phi, compiled = self._graphs.phi, self._functions.compile
-        slope = self._functions.grad((weight * phi).sum())
-        rows = {self._graphs.theta: thetas, weight: weights}
-        return compiled([thetas], in_rows([phi], rows)[0]), compiled([thetas, weights], in_rows([slope], rows)[0])
+        return ParameterFunctions(self._functions, self._graphs.phi)
 
     @override
     def phi(self, full):
-        return [column[:, None] for column in self._phi[0](full, *self._data).T]
+        return [column[:, None] for column in self._phi.values(full, *self._data).T]
 
     @override
     def _pull_phi(self, full, in_phi):
-        return np.array(self._phi[1](full, in_phi, *self._data))
+        return np.array(self._phi.pullback(full, in_phi, *self._data))
 
     @override
     def _covariances(self, full):

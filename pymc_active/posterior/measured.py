@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI, Beside, Factor
 from pymc_active.posterior.prior import GaussianPrior, RenewedPrior
-from pymc_active.support.scaling import spread
+from pymc_active.support.scaling import Affine, InputMap, spread
 
 # Only with more measurements than this, and at most so many settings for each of them, it pays: guesses.
 _FEW, _SHARE = 40, 0.8
@@ -53,16 +54,34 @@ def find_replicates(
     return np.unique(group, return_index=True)[1], means, Replicates(counts, scatter)
 
 
+@dataclass(eq=False, repr=False)
 class MeasuredPosterior(Posterior):
-    """A posterior by the means of replicates, where there are many, with the known variances of measurements."""
+    """A posterior by the means of replicates, where there are many, with the known variances of measurements.
 
+    X, y and y_sd are given in the user's units.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    y_sd: InitVar[np.ndarray | None]
+    _: KW_ONLY
+    x_map: InputMap
+    y_map: Affine
+    n_parameters: int
+    constants: np.ndarray
+    prior: GaussianPrior
+    # Position of the log noise sd in (theta, constants); the mean is ``mean_basis(X) @ theta[mean_indices]``.
     log_noise: int
     mean_indices: np.ndarray
     mean_basis: Callable[[np.ndarray], np.ndarray]
-    renewed_prior: RenewedPrior | None
-    prior: GaussianPrior
-    replicates: Replicates | None
-    _given: tuple[np.ndarray, np.ndarray, np.ndarray | None]
+    # Positions of the parameters of a likelihood that is not normal.
+    phi_indices: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    # Makes the prior from scaled y, if it is renewed when data are added.
+    renewed_prior: RenewedPrior | None = None
+    replicates: Replicates | None = field(default=None, init=False)
+
+    def __post_init__(self, y_sd):
+        self._set_data(self.X, self.y, y_sd)
 
     def _set_data(self, X, y, y_sd):
         self._given = X, y, y_sd
@@ -110,10 +129,6 @@ class MeasuredPosterior(Posterior):
         if self.replicates is not None:
             self.replicates = Replicates(*(part[rows] for part in self.replicates))
             self.counts = self.replicates.counts
-
-    def residual(self, theta: np.ndarray) -> np.ndarray:
-        """Scaled y minus the mean, for (theta, constants)."""
-        return self.y - self._basis @ theta[self.mean_indices]
 
     def noise_variances(self, theta: np.ndarray, extra_noise: float = 0.0) -> np.ndarray | float:
         """Variances of the measurements about the function, a number or (n,), for (theta, constants)."""

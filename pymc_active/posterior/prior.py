@@ -32,10 +32,6 @@ class GaussianPrior:
         """Log densities of the entries of thetas (S, P), (S, P)."""
         return -0.5 * (np.square((thetas - self.mean) / self.sd) + LOG_2PI) - np.log(self.sd)
 
-    def hessian(self, theta: np.ndarray) -> np.ndarray:
-        """Hessian of the log prior, (P, P)."""
-        return np.diag(-self.precision)
-
 
 def scale_of_few(n: Any) -> tuple[Any, Any]:
     """How much larger than its sample's sd a scale is on average, in logarithms, and the variance of this, for n > 1.

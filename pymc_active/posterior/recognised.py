@@ -6,8 +6,7 @@ kernel's parameters, whose derivatives the chain rule takes back to the model's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import Any, override
 
 import numpy as np
@@ -26,7 +25,7 @@ from pymc_active.kernels.stationary import Stationary
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import Moments, State
 from pymc_active.posterior.compile_mode import vm_mode
-from pymc_active.posterior.graph import GPGraphs, GraphPosterior, in_rows
+from pymc_active.posterior.graph import GraphPosterior, ParameterFunctions
 from pymc_active.posterior.latent import LatentKernelPosterior
 from pymc_active.posterior.latent_graph import LatentGraphPosterior
 from pymc_active.posterior.prior import GaussianPrior
@@ -129,36 +128,6 @@ def by_arrays(graph: GraphPosterior) -> GraphPosterior:
         return graph
 
 
-class _Parameters:
-    """Parameters of arrays (p,) as functions of the model's theta (P,), each compiled on first use."""
-
-    def __init__(self, graphs: GPGraphs, functions: Any, parameters: TensorVariable):
-        self.graphs, self.functions, self.parameters = graphs, functions, parameters
-        self.weight, self.weights = pt.vector("weight"), pt.matrix("weights")
-
-    @cached_property
-    def values(self) -> Callable:
-        """Rows (S, p) for thetas (S, P)."""
-        thetas = self.functions.thetas
-        return self.functions.compile([thetas], in_rows([self.parameters], {self.graphs.theta: thetas})[0])
-
-    @cached_property
-    def _slope(self) -> Any:
-        return self.functions.grad((self.weight * self.parameters).sum())
-
-    @cached_property
-    def pullback(self) -> Callable:
-        """Slopes in theta (S, P), from thetas (S, P) and slopes in the parameters (S, p)."""
-        rows = {self.graphs.theta: self.functions.thetas, self.weight: self.weights}
-        return self.functions.compile([self.functions.thetas, self.weights], in_rows([self._slope], rows)[0])
-
-    @cached_property
-    def curvature(self) -> Callable:
-        """Hessian (P, P) of a weighted sum, from theta, the weights (p,) and the rows of an identity."""
-        [H] = self.graphs.tangents([self._slope], self.functions.directions)
-        return self.functions.compile([self.graphs.theta, self.weight, self.functions.directions], H)
-
-
 class RecognisedPosterior(GraphPosterior):
     """A posterior with the likelihood and predictions of ``arrays`` at parameters that theta determines."""
 
@@ -173,7 +142,7 @@ class RecognisedPosterior(GraphPosterior):
         parameters = [pt.as_tensor_variable(one).astype("float64") for one in (*reader.found, *mean)]
         of_outcome = self._of_outcome()
         n, more = len(parameters), len(of_outcome)
-        self._parameters = _Parameters(graphs, self._functions, pt.stack([*graphs.join(parameters), *of_outcome]))
+        self._parameters = ParameterFunctions(self._functions, pt.stack([*graphs.join(parameters), *of_outcome]))
         self.arrays = self._arrays(
             n,
             more,
@@ -208,7 +177,7 @@ class RecognisedPosterior(GraphPosterior):
         for theta in np.random.default_rng(0).normal(size=(_DRAWS, self.n_parameters)):
             G, mean = evaluate(theta, *self._data)
             parameters, size = self.at(theta), np.abs(G).max()
-            full = self.arrays._extend(parameters)
+            full = self.arrays.full(parameters)
             more = G - self.arrays.kernel.at(full, self.X).K
             diagonal = np.diagonal(more) - self.arrays.noise_variances(full)
             added.append(float(np.median(diagonal)))

@@ -1,4 +1,7 @@
-"""An embedding with more inputs than data, in as many coordinates as the data span.
+"""The coordinates z in which a posterior is searched and expanded: the model's own theta, or a row space's.
+
+``theta`` (P,) always means the user's parameters. An embedding with more inputs than data has a shorter z, in as many
+coordinates as the data span.
 
 The likelihood knows R through U = X Rᵀ only. If D > n, the part of R outside the row space of X keeps its prior, so the
 posterior factorises exactly: an embedding posterior in the r ≤ n + d coordinates of that row space, times the prior
@@ -52,6 +55,32 @@ class Projection:
         return self.x_map.pullback(value, in_Z * self.scale)
 
 
+# Where in a vector of parameters an embedding matrix sits, and its shape.
+type EmbeddingSlice = tuple[slice, tuple[int, int]]
+
+
+class FullSpace:
+    """All parameters of a model, with the interface of :class:`RowSpace`."""
+
+    # Nothing lies outside.
+    log_complement = 0.0
+
+    def __init__(self, posterior: Posterior, embedding: EmbeddingSlice | None = None):
+        self.source = self.posterior = posterior
+        self.embedding = embedding
+
+    def subset(self, rows: np.ndarray) -> FullSpace | None:
+        """The same coordinates for the posterior of the data in these rows; None if it cannot be had."""
+        some = self.posterior.subset(rows)
+        return None if some is None else FullSpace(some, self.embedding)
+
+    def shrink(self, theta: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        return theta
+
+    def lift(self, z: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        return z
+
+
 class RowSpace:
     """The posterior in its row space, and the way back.
 
@@ -90,7 +119,7 @@ class RowSpace:
         return other
 
     @property
-    def embedding(self) -> tuple[slice, tuple[int, int]]:
+    def embedding(self) -> EmbeddingSlice:
         """Where in z the matrix sits, and its shape."""
         return self.where, self.shape
 
@@ -175,3 +204,11 @@ def row_space(posterior: Posterior, theta: np.ndarray | None = None) -> RowSpace
     ):
         return None
     return RowSpace(posterior, None if theta is None else theta[posterior.R].reshape(d, D))
+
+
+type Space = FullSpace | RowSpace
+
+
+def find_space(posterior: Posterior, embedding: EmbeddingSlice | None, theta: np.ndarray | None = None) -> Space:
+    """The row space of an embedding's data (holding ``theta``) where that is exact and smaller, else all parameters."""
+    return row_space(posterior, theta) or FullSpace(posterior, embedding)

@@ -13,7 +13,7 @@ from pymc_active.inference.ensemble import METHODS, Ensemble, Seed, ensemble_of_
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.traces import check_trace, trace_thetas
-from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import FullSpace
 from pymc_active.predictions.model_average import Fits, ModelAverage, as_model_average
 from pymc_active.process.process import Process
 from pymc_active.support.arguments import kind_of

@@ -17,7 +17,7 @@ from pymc_active.inference.resampling import systematic
 from pymc_active.particles.particle_fit import ParticleFit, Swarm
 from pymc_active.particles.smc import annealed
 from pymc_active.posterior.base import NoFiniteStartError
-from pymc_active.posterior.full_space import FullSpace
+from pymc_active.posterior.row_space import FullSpace
 from pymc_active.process.process import Process
 from pymc_active.process.target import AnnealedModel
 

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from pymc_active.inference.fit import Fit
 from pymc_active.kernels.expressions import Expression, Product, log_prior, parse
 from pymc_active.laplace.fit import LaplaceFit
-from pymc_active.laplace.several_models import fit_laplace_models
+from pymc_active.laplace.fitting import fit_laplace_models
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose

@@ -95,7 +95,7 @@ class OptimumCriterion(Criterion):
             count(name, value)
         check_flags(minimize=minimize)
         self.domain, self.minimize = domain, minimize
-        self.n_optima, self.n_features, self.n_hyperparameters = n_optima, n_features, n_hyperparameters
+        self.n_optima, self.n_features = n_optima, n_features
         self._n_gps = min(n_hyperparameters, n_optima)
         self.method = method
         # A fixed number, so that the same question has the same answer.
@@ -106,7 +106,6 @@ class OptimumCriterion(Criterion):
     @override
     def prepare(self, source, *, model=None):
         ensemble = self.ensemble(source, model)
-        self.check(ensemble)
         gps = conditioned_gps(ensemble, self._n_gps, minimize=self.minimize, random_seed=self.random_seed)
         # New data get new paths; the same data always get the same ones.
         rng = np.random.default_rng((self.random_seed, len(gps[0].y)))
@@ -116,9 +115,6 @@ class OptimumCriterion(Criterion):
     def ensemble(self, source: Source, model: GPModel | None) -> Ensemble:
         """The ensemble from which the criterion takes its draws."""
         return ensemble_of(source, model, draws=self._n_gps, method=self.method, random_seed=self.random_seed)
-
-    def check(self, ensemble: Ensemble) -> None:
-        """Raise for models that the criterion does not support; by default none."""
 
     @abstractmethod
     def set_up(self, ensemble: Ensemble, gps: Sequence[ConditionedGP], rng: np.random.Generator) -> Scorer:
@@ -136,12 +132,9 @@ class OptimumScorer(Scorer):
     ``width`` is the size of the arrays that one candidate needs.
     """
 
-    ensemble: Ensemble
     optima: list[OptimizedPaths]
     parts: list[OfOneGP]
-    units: str
     width: int
-    diagnostics: dict[str, Any]
     has_gradient: bool = True
 
     @property

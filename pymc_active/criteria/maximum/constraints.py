@@ -13,8 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from pymc_active.criteria.maximum.expectation_propagation import propagate
-from pymc_active.criteria.maximum.truncated import truncated_moments
+from pymc_active.criteria.maximum.truncated import propagate, truncated_moments
 from pymc_active.paths import PathMaxima
 from pymc_active.posterior.conditioned import ConditionedGP
 
@@ -60,10 +59,6 @@ class GPGivenMaxima:
         direction that is not free means that nothing is known of it.
     """
 
-    height_mean: np.ndarray
-    height_variance: np.ndarray
-    l: np.ndarray
-
     def __init__(
         self, gp: ConditionedGP, maxima: PathMaxima, *, derivatives: bool = True, best: float = -np.inf,
         mixed: Mixed = "free", boundary: Boundary = "outward", mixed_values: np.ndarray | None = None,
@@ -93,24 +88,16 @@ class GPGivenMaxima:
             known = free | (maxima.slopes != 0)
             used[:, 1:] = known & _independent(prior[:, 1 : 1 + D, 1 : 1 + D], free)
         sd = np.sqrt(np.einsum("skp,spq,skq->sk", T, prior, T))
-        self.T = T / np.where(sd > 0, sd, 1.0)[:, :, None]
+        unit = np.where(sd > 0, sd, 1.0)
+        self.T = T / unit[:, :, None]
         self.n_known = T.shape[1] - 1 - len(axes)
         target = np.zeros((S, self.n_known))
         if mixed == "path" and mixed_values is not None:
-            target[:, D:] = mixed_values / np.where(sd > 0, sd, 1.0)[:, D : self.n_known]
+            target[:, D:] = mixed_values / unit[:, D : self.n_known]
         # The noise may depend on the input: take that of the best observation.
-        noise = gp.data_noise[[np.abs(gp.y - best).argmin()]] / np.square(sd[:, self.n_known])
-        self._condition(
-            np.einsum("skq,sq->sk", self.T, mean),
-            self.T @ covariance @ self.T.transpose(0, 2, 1),
-            target,
-            best / sd[:, self.n_known],
-            noise,
-            used,
-        )
-        height = sd[:, self.n_known]
-        self.height_mean, self.height_variance = height * self.height_mean, np.square(height) * self.height_variance
-        self.l = height[:, None] * self.l
+        noise, height = gp.data_noise[[np.abs(gp.y - best).argmin()]], sd[:, self.n_known]
+        mean, covariance = np.einsum("skq,sq->sk", self.T, mean), self.T @ covariance @ self.T.transpose(0, 2, 1)
+        self._condition(mean, covariance, target, best / height, noise / np.square(height), used, height)
 
     def _prior(self) -> tuple[np.ndarray, np.ndarray]:
         """Prior mean (S, q) and covariance (S, q, q) of [f, slopes, second derivatives] at each x*."""
@@ -167,9 +154,10 @@ class GPGivenMaxima:
         return np.einsum("msq,qdms->md", weights, B)
 
     def _condition(
-        self, mean: np.ndarray, V: np.ndarray, target: np.ndarray, best: np.ndarray, noise: np.ndarray, used: np.ndarray
-    ) -> None:
-        """Impose the equality constraints, then the sites that are used."""
+        self, mean: np.ndarray, V: np.ndarray, target: np.ndarray, best: np.ndarray, noise: np.ndarray,
+        used: np.ndarray, height: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Impose the equality constraints, then the sites that are used; ``height`` is the unit of f at each x*."""
         c = self.n_known
         values, vectors = np.linalg.eigh(V[:, :c, :c])
         resolved = values > _ROUNDING
@@ -208,17 +196,11 @@ class GPGivenMaxima:
         spread = np.eye(k)[0] - np.einsum("sij,sj->si", M, V0[:, :, 0])
 
         GM = regression @ M
-        self.P = np.concatenate(
-            [
-                np.concatenate([inverse + GM @ regression.transpose(0, 2, 1), -GM], axis=2),
-                np.concatenate([-GM.transpose(0, 2, 1), M], axis=2),
-            ],
-            axis=1,
-        )
+        self.P = np.block([[inverse + GM @ regression.transpose(0, 2, 1), -GM], [-GM.transpose(0, 2, 1), M]])
         self.g = np.concatenate([surprise - np.einsum("sij,sj->si", regression, h), h], axis=1)
-        self.l = np.concatenate([-np.einsum("sij,sj->si", regression, spread), spread], axis=1)
-        self.height_mean = m0[:, 0] + np.einsum("sj,sj->s", V0[:, 0], h)
-        self.height_variance = np.einsum("sj,sj->s", V0[:, 0], spread)
+        self.l = height[:, None] * np.concatenate([-np.einsum("sij,sj->si", regression, spread), spread], axis=1)
+        self.height_mean = height * (m0[:, 0] + np.einsum("sj,sj->s", V0[:, 0], h))
+        self.height_variance = np.square(height) * np.einsum("sj,sj->s", V0[:, 0], spread)
         self.ok &= (self.height_variance >= 0) & np.isfinite(self.P).all((1, 2)) & np.isfinite(self.g).all(1)
 
 

@@ -33,7 +33,8 @@ class EntropySearch(OptimumCriterion):
         representers = [_Representers(o.gp, self._spread(o, rng), rng) for o in optima]
         parts = [OfOneGP(one.gp, 1, one) for one in representers]
         told = {"n_hyperparameters": len(optima), "n_representers": len(representers[0].X)}
-        return OptimumScorer(ensemble, optima, parts, self.units, _DRAWS * (_OUTCOMES + 1), told, has_gradient=False)
+        width = _DRAWS * (_OUTCOMES + 1)
+        return OptimumScorer(ensemble, self.units, optima, parts, width, has_gradient=False, diagnostics=told)
 
     def _spread(self, optima, rng: np.random.Generator) -> np.ndarray:
         """Distinct places: half of them maxima of paths, the others anywhere."""
@@ -71,7 +72,7 @@ class _Representers:
         self.nodes, self.weights = nodes, weights / weights.sum()
         self.before = _choice_entropy(self.draws[:, None])[0]
 
-    def __call__(self, X: np.ndarray, gradient: bool = False) -> tuple[np.ndarray, None]:
+    def __call__(self, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, None]:
         """Expected fall of the entropy from an outcome at each candidate (m,), nats; there is no gradient."""
         gp = self.gp
         half = gp.factor.half_solve(gp.covariance(gp.X, X))

@@ -17,7 +17,7 @@ from pymc_active.criteria.maximum.base import (
     sample_optima,
     score_or_maximize,
 )
-from pymc_active.criteria.maximum.expectation_propagation import hazard
+from pymc_active.criteria.maximum.truncated import hazard
 from pymc_active.inference.ensemble import Ensemble
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
@@ -39,7 +39,7 @@ class MaxValueEntropy(OptimumCriterion):
 def scorer_of_heights(ensemble: Ensemble, optima: list[OptimizedPaths], told: dict[str, Any]) -> OptimumScorer:
     """Max-value entropy search from maximised paths."""
     parts = [OfOneGP(o.gp, len(o.maxima.values), partial(_max_value, o)) for o in optima]
-    return OptimumScorer(ensemble, optima, parts, MaxValueEntropy.units, told["n_optima"], told)
+    return OptimumScorer(ensemble, MaxValueEntropy.units, optima, parts, told["n_optima"], diagnostics=told)
 
 
 def _max_value(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -76,7 +76,7 @@ class JointEntropy(OptimumCriterion):
             variance = np.maximum(variance, _SMALLEST * o.gp.prior_variance(o.maxima.X))
             evaluate = partial(_joint, o, o.gp.factor.solve(cross), mean, variance)
             parts.append(OfOneGP(o.gp, len(mean), evaluate))
-        return OptimumScorer(ensemble, optima, parts, self.units, self.n_optima, told)
+        return OptimumScorer(ensemble, self.units, optima, parts, self.n_optima, diagnostics=told)
 
 
 def _joint(
@@ -121,7 +121,8 @@ class Thompson(OptimumCriterion):
     def set_up(self, ensemble, gps, rng):
         optima = sample_optima([gps[rng.integers(len(gps))]], self.domain, 1, self.n_features, rng)
         parts = [OfOneGP(optima[0].gp, 1, partial(_path, optima[0]))]
-        return OptimumScorer(ensemble, optima, parts, self.units, self.n_optima, {"n_hyperparameters": 1})
+        told = {"n_hyperparameters": 1}
+        return OptimumScorer(ensemble, self.units, optima, parts, self.n_optima, diagnostics=told)
 
 
 def _path(optima: OptimizedPaths, X: np.ndarray, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:

@@ -17,15 +17,18 @@ from pymc_active.criteria.maximum.base import (
 )
 from pymc_active.criteria.maximum.constraints import Boundary, GPGivenMaxima, Mixed, MomentMethod
 from pymc_active.criteria.maximum.domain import best_inside
-from pymc_active.criteria.maximum.embedded_maxima import frames
-from pymc_active.criteria.maximum.expectation_propagation import hazard
 from pymc_active.criteria.maximum.max_value import scorer_of_heights
+from pymc_active.criteria.maximum.truncated import hazard
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.paths import PathMaxima
+from pymc_active.posterior.conditioned import ConditionedGP, EmbeddedGP, in_fewest_inputs
 from pymc_active.predictions.ensembles import Source
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
 # Smallest variance of f(x*) - f(x), as a fraction of the prior's, for imposing f(x) < f(x*) (eq. 9).
 _SMALLEST_GAP = 1e-10
+# Movements of u by the free inputs below this fraction of the norm of R are rounding errors.
+_RANK = 1e-8
 
 
 class PlaceInformation:
@@ -110,14 +113,10 @@ class Pes(OptimumCriterion):
         self.mixed, self.boundary, self.moments = mixed, boundary, moments
 
     @override
-    def check(self, ensemble):
-        if not self.domain.is_pool:
-            # All models, also those without a draw this time, so that a run never stops halfway.
-            for part in ensemble.parts:
-                part.space.source.check_twice_differentiable()
-
-    @override
     def set_up(self, ensemble, gps, rng):
+        # All models, also those without a draw this time, so that a run never stops halfway.
+        for part in ensemble.parts if not self.domain.is_pool else ():
+            part.space.source.check_twice_differentiable()
         optima = self.sample_optima(gps, rng)
         parts = [PlaceInformation(self._maxima(o)) for o in optima]
         maxima = [part.maxima for part in parts]
@@ -142,7 +141,8 @@ class Pes(OptimumCriterion):
         parts = [part for part in parts if len(part.keep)]
         S, k, q = parts[0].maxima.T.shape
         conditioned = [OfOneGP(part.gp, len(part.keep), part) for part in parts]
-        return OptimumScorer(ensemble, optima, conditioned, self.units, S * (k + q) + len(parts[0].gp.y), told)
+        width = S * (k + q) + len(parts[0].gp.y)
+        return OptimumScorer(ensemble, self.units, optima, conditioned, width, diagnostics=told)
 
     def _maxima(self, optima: OptimizedPaths) -> GPGivenMaxima:
         values = None
@@ -164,6 +164,35 @@ class Pes(OptimumCriterion):
             moments=self.moments,
             directions=directions,
         )
+
+
+def frames(optima: OptimizedPaths) -> tuple[ConditionedGP, PathMaxima, np.ndarray | None]:
+    """The maxima in u for an embedding, unchanged for other models, as arguments of :class:`GPGivenMaxima`.
+
+    These are a GP, places, and the directions in which each is free or not, None for the inputs. Along directions in
+    which free inputs move u, f has no slope and curves down. If these are not all directions, u lies on the boundary of
+    the box's image and f rises along its gradient; nothing is known of the others.
+    """
+    gp, maxima = optima.gp, optima.maxima
+    view = in_fewest_inputs(gp)
+    if not isinstance(view, EmbeddedGP):
+        return gp, maxima, None
+    R = view.R
+    d, S = len(R), len(maxima.X)
+    directions, free, slopes = np.empty((d, S, d)), np.zeros((S, d), bool), np.zeros((S, d))
+    for s in range(S):
+        gradient = np.linalg.lstsq(R.T, maxima.slopes[s])[0]
+        left, size, _ = np.linalg.svd(R[:, maxima.free[s]], full_matrices=False)
+        moved = left[:, size > _RANK * np.linalg.norm(R)]
+        rise = gradient - moved @ (moved.T @ gradient)
+        rank = moved.shape[1]
+        # Orthonormal: what moves freely, the rise, and anything.
+        frame = np.linalg.qr(np.column_stack([moved, rise, np.eye(d)]))[0]
+        directions[:, s] = frame.T
+        free[s, :rank] = True
+        if rank < d:
+            slopes[s, rank] = frame[:, rank] @ rise
+    return view, maxima._replace(X=maxima.X @ R.T, free=free, slopes=slopes), directions
 
 
 def pes(

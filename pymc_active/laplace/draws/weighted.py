@@ -87,7 +87,7 @@ def weighted_draws(expansions: Sequence[Expansion], draws: int, rng: np.random.G
         seen = np.concatenate([p.is_nearest(z) for p, z in zip(proposals, drawn, strict=True)])
         z = np.concatenate(drawn)
         values = best.posterior.values(z)
-        densities = np.stack([p.log_density(z) for p in proposals])
+        densities = np.stack([p.log_density_and_gradient(z)[0] for p in proposals])
     log_mixture = logsumexp(densities, axis=0, b=(counts / counts.sum())[:, None])
     return WeightedDraws(z, np.where(seen, values, -np.inf) - log_mixture + best.space.log_complement)
 
@@ -119,12 +119,8 @@ class PriorProposal:
         """Draws (count, P)."""
         return self.prior.mean + self.prior.sd * rng.normal(size=(count, len(self.prior.mean)))
 
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """At the rows of z (S, P), (S,)."""
-        return self.prior.values(z)
-
     def log_density_and_gradient(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """:meth:`log_density` and its gradients (S, P)."""
+        """At the rows of z (S, P), (S,), and its gradients (S, P)."""
         return self.prior.values(z), (self.prior.mean - z) / self.prior.sd**2
 
     def is_nearest(self, z: np.ndarray) -> np.ndarray:
@@ -153,39 +149,32 @@ class Proposal:
         t = rng.normal(size=(count, self.root.shape[1])) * np.sqrt(_DF / rng.chisquare(_DF, size=(count, 1)))
         return self.center + t @ self.root.T
 
-    def log_density(self, z: np.ndarray) -> np.ndarray:
-        """At the rows of z (S, P), averaged over all points equal by symmetry, (S,)."""
-        if self.orbit is not None:
-            turned = self.orbit.turn(z)
-            return self._log_student(turned) - self.orbit.log_volume(turned)
-        each = [self._log_student(z[:, image]) for image in self.images]
-        return np.logaddexp.reduce(each) - np.log(len(each))
-
     def log_density_and_gradient(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """:meth:`log_density` and its gradients (S, P), of an embedding without the gradient of the orbit's volume."""
+        """At the rows of z (S, P), averaged over all points equal by symmetry, (S,), and its gradients (S, P).
+
+        Of an embedding these lack the gradient of the orbit's volume.
+        """
         if self.orbit is not None:
             rotations = self.orbit.rotations(z)
             turned = self.orbit.rotated(rotations, z)
-            gradient = self.orbit.rotated(rotations.transpose(0, 2, 1), self._student_gradient(turned))
-            return self._log_student(turned) - self.orbit.log_volume(turned), gradient
+            value, gradient = self._student(turned)
+            return value - self.orbit.log_volume(turned), self.orbit.rotated(rotations.transpose(0, 2, 1), gradient)
         values, gradients = np.empty((len(self.images), len(z))), np.zeros((len(self.images), *z.shape))
         for k, image in enumerate(self.images):
-            values[k] = self._log_student(z[:, image])
-            gradients[k][:, image] = self._student_gradient(z[:, image])
+            values[k], gradients[k][:, image] = self._student(z[:, image])
         total = np.logaddexp.reduce(values)
         return total - np.log(len(values)), np.einsum("ks,ksp->sp", np.exp(values - total), gradients)
 
     def is_nearest(self, z: np.ndarray) -> np.ndarray:
-        """Whether draws are the representatives of their orbits that :meth:`log_density` uses."""
+        """Whether draws are the representatives of their orbits that the density uses."""
         return np.ones(len(z), bool) if self.orbit is None else self.orbit.is_nearest(z)
 
-    def _log_student(self, z: np.ndarray) -> np.ndarray:
+    def _student(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log density (S,) without symmetries, and its gradients (S, P)."""
         t = (z - self.center) @ self.inverse_root.T
-        return self.constant - 0.5 * (_DF + t.shape[1]) * np.log1p(np.square(t).sum(1) / _DF)
-
-    def _student_gradient(self, z: np.ndarray) -> np.ndarray:
-        t = (z - self.center) @ self.inverse_root.T
-        return -(_DF + t.shape[1]) * (t @ self.inverse_root) / (_DF + np.square(t).sum(1))[:, None]
+        square, power = np.square(t).sum(1), _DF + t.shape[1]
+        value = self.constant - 0.5 * power * np.log1p(square / _DF)
+        return value, -power * (t @ self.inverse_root) / (_DF + square)[:, None]
 
 
 class _Orbit:
@@ -200,12 +189,8 @@ class _Orbit:
         self.moving = np.linalg.svd(generators(self.R), full_matrices=False)[0][:, : len(self.across)]
         self.constant = e.symmetry.log_volume - self._log_tilt(self.R[None])[0]
 
-    def turn(self, z: np.ndarray) -> np.ndarray:
-        """The points of the same orbits nearest to the mode (Procrustes), (S, P)."""
-        return self.rotated(self.rotations(z), z)
-
     def rotations(self, z: np.ndarray) -> np.ndarray:
-        """What turns the points, (S, d, d)."""
+        """What turns points (S, P) to those of their orbits that are nearest to the mode (Procrustes), (S, d, d)."""
         R = z[:, self.where].reshape(-1, *self.shape)
         left, _, right = np.linalg.svd(self.R @ R.transpose(0, 2, 1))
         return left @ right

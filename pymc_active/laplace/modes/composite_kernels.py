@@ -8,7 +8,6 @@ ladder; and changes to a good mode found before, whose base kernels are redrawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -29,6 +28,8 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import KernelPosterior
 
+type KernelSearcher = Searcher[KernelPosterior]
+
 # Additional noise of the short ladder, as fractions of the sd of y.
 _LADDER = (0.6, 0.3, 0.15)
 # Iterations on each of its rungs, and of a rough climb.
@@ -45,7 +46,9 @@ _ROUNDS, _PEAKS = 3, 3
 _ALIKE, _NEAR = 0.02, 0.5
 
 
-def structured_search(searcher: Searcher, rng: np.random.Generator, task: SearchTask, advance: Advance) -> SearchResult:
+def structured_search(
+    searcher: KernelSearcher, rng: np.random.Generator, task: SearchTask, advance: Advance
+) -> SearchResult:
     """Unpolished modes of a ``KernelPosterior``, from warm starts (best first) and fresh ones."""
     starts, n_restarts = task.starts, task.n_restarts
     follows = bool(len(starts)) and n_restarts <= FOLLOW
@@ -56,7 +59,7 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
         starts = starts[: MOST_MODES if few else _WARM] if n_restarts else starts
         # A single start is as often a change as a new one, and two are never both.
         n_changes = int(rng.binomial(min(n_restarts, 1), 0.5))
-    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS  # type: ignore[arg-type]
+    kinds = _SCANS if follows and hidden_leaves(searcher.posterior) else _KINDS
     if n_restarts > FOLLOW and _rough_periods(searcher):
         kinds = (*kinds, _scan_rough)
     turn = int(rng.integers(len(kinds)))
@@ -67,7 +70,9 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
     modes = climbs(climb, starts, advance=advance)
     n_new = n_restarts - n_changes
     fresh = [kinds[(turn + i) % len(kinds)] for i in range(n_new)]
-    modes += climbs(partial(_fresh, searcher), fresh, seeds[:n_new], advance=advance)
+    modes += climbs(
+        lambda kind, seed: kind(searcher, np.random.default_rng(seed)), fresh, seeds[:n_new], advance=advance
+    )
     # In two rounds, so that changes can build on each other.
     for part in np.array_split(seeds[n_new:], 2):
         best = [mode.z for mode in distinct(modes, _ALIKE, is_near)[:_BEST]]
@@ -76,7 +81,7 @@ def structured_search(searcher: Searcher, rng: np.random.Generator, task: Search
             modes += climbs(partial(_change, searcher), changed, part, advance=advance)
     # A longer alias fits as well, and the prior most often prefers it by far.
     best = [mode.z for mode in distinct(modes, _ALIKE, is_near)[:_BEST]]
-    longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]  # type: ignore[arg-type]
+    longer = [z for z in (longest_aliases(searcher.posterior, z) for z in best) if z is not None]
     modes += climbs(climb, longer)
     if not modes:
         raise ValueError("nothing to search from: give a start or n_restarts")
@@ -95,12 +100,12 @@ def _height(mode: Found) -> float:
     return mode.log_posterior
 
 
-def _scanned_again(searcher: Searcher, theta: np.ndarray) -> list[np.ndarray]:
+def _scanned_again(searcher: KernelSearcher, theta: np.ndarray) -> list[np.ndarray]:
     """A mode with each period, or each place of a step, at its best other values.
 
     A period that is wrong leaves a trend to others, and the right one shows once the trend is explained.
     """
-    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    posterior = searcher.posterior
     starts = []
     for leaf in hidden_leaves(posterior):
         grid = hidden_grid(posterior, leaf)
@@ -113,13 +118,9 @@ def _scanned_again(searcher: Searcher, theta: np.ndarray) -> list[np.ndarray]:
     return starts
 
 
-def _fresh(searcher: Searcher, kind: Callable, seed: int) -> Found:
-    return kind(searcher, np.random.default_rng(seed))
-
-
-def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
+def _set_hidden(searcher: KernelSearcher, theta: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
     """Set each period, and each place of a step, in turn to the best given the other parameters."""
-    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    posterior = searcher.posterior
     theta = theta.copy()
     for leaf in hidden_leaves(posterior):
         grid = hidden_grid(posterior, leaf)
@@ -129,22 +130,22 @@ def _set_hidden(searcher: Searcher, theta: np.ndarray, level: float, rng: np.ran
     return theta
 
 
-def _ladder(searcher: Searcher, rng: np.random.Generator) -> Found:
+def _ladder(searcher: KernelSearcher, rng: np.random.Generator) -> Found:
     return searcher.ladder(searcher.draw(rng, 0.3), _LADDER, _RUNG, _ROUGH)
 
 
-def _scan(searcher: Searcher, rng: np.random.Generator) -> Found:
+def _scan(searcher: KernelSearcher, rng: np.random.Generator) -> Found:
     theta = _set_hidden(searcher, searcher.draw(rng, 0.6), 0.0, rng)
     return searcher.climb(theta, iterations=_ROUGH)
 
 
-def _scan_in_noise(searcher: Searcher, rng: np.random.Generator) -> Found:
+def _scan_in_noise(searcher: KernelSearcher, rng: np.random.Generator) -> Found:
     level = float(rng.choice([0.1, 0.3, 0.6]))
     theta = _set_hidden(searcher, searcher.draw(rng, 0.6), level, rng)
     return searcher.ladder(theta, [level], _RUNG, _ROUGH)
 
 
-def _scan_rough(searcher: Searcher, rng: np.random.Generator) -> Found:
+def _scan_rough(searcher: KernelSearcher, rng: np.random.Generator) -> Found:
     """Scan periods at short lengthscales: a long period of rough cycles may be best, and no other scan leads there."""
     theta = searcher.draw(rng, 0.6)
     for leaf in _rough_periods(searcher):
@@ -152,14 +153,14 @@ def _scan_rough(searcher: Searcher, rng: np.random.Generator) -> Found:
     return searcher.climb(_set_hidden(searcher, theta, 0.0, rng), iterations=_ROUGH)
 
 
-def _rough_periods(searcher: Searcher) -> list[Periodic]:
+def _rough_periods(searcher: KernelSearcher) -> list[Periodic]:
     """The periods to scan at short lengthscales."""
-    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    posterior = searcher.posterior
     periods = [leaf for leaf in hidden_leaves(posterior) if isinstance(leaf, Periodic)]
     return [leaf for leaf in periods if leaf.log_lengthscale < posterior.n_parameters]
 
 
-def _make_rough(searcher: Searcher, theta: np.ndarray, leaf: Periodic, rng: np.random.Generator) -> None:
+def _make_rough(searcher: KernelSearcher, theta: np.ndarray, leaf: Periodic, rng: np.random.Generator) -> None:
     k = leaf.log_lengthscale
     theta[k] = searcher.center[k] - rng.uniform(*_SHORT) * searcher.sd[k]
 
@@ -169,10 +170,10 @@ _SCANS = (_scan, _scan_in_noise)
 _KINDS = (*_SCANS, _ladder)
 
 
-def _change(searcher: Searcher, theta: np.ndarray, seed: int) -> Found:
+def _change(searcher: KernelSearcher, theta: np.ndarray, seed: int) -> Found:
     """Redraw one base kernel, scan what it hides, and start with enough noise for it to fit in."""
     rng = np.random.default_rng(seed)
-    posterior: KernelPosterior = searcher.posterior  # type: ignore[assignment]
+    posterior = searcher.posterior
     P, leaves = posterior.n_parameters, posterior.kernel.leaves
     changed, theta = searcher.draw(rng, 1.0), theta.copy()
     which = int(rng.integers(len(leaves)))

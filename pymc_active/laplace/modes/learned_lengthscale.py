@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import TypeGuard
 
 import numpy as np
 
@@ -23,7 +24,7 @@ _WITHIN, _EXACTLY, _GIVEN = 2.5, 0.1, 1e-3
 _IMPOSSIBLE = 1e10
 
 
-def learns_lengthscale(posterior: object) -> bool:
+def learns_lengthscale(posterior: object) -> TypeGuard[EmbeddingPosterior]:
     """Whether a posterior is of an embedding with a free R and a free lengthscale."""
     return isinstance(posterior, EmbeddingPosterior) and (
         max(posterior.R.stop - 1, posterior.log_lengthscale) < posterior.n_parameters
@@ -36,10 +37,6 @@ class GivenLengthscale:
     def __init__(self, posterior: EmbeddingPosterior):
         self._posterior, self._index = posterior, posterior.log_lengthscale
         self.mean, self.sd = float(posterior.prior.mean[self._index]), float(posterior.prior.sd[self._index])
-
-    def of(self, theta: np.ndarray) -> float:
-        """The logarithm of the lengthscale at theta (P,)."""
-        return float(theta[self._index])
 
     def posterior(self, log_lengthscale: float) -> EmbeddingPosterior:
         """The posterior with a prior that leaves the lengthscale no room."""

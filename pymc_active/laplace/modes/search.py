@@ -15,7 +15,7 @@ from pymc_active.inference.hmc import Places, density, jittered, trajectories
 from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Limits, Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
-from pymc_active.posterior.full_space import EmbeddingSlice
+from pymc_active.posterior.row_space import EmbeddingSlice
 from pymc_active.support.threads import in_threads
 
 # Additional noise of the ladder, as fractions of the sd of y.
@@ -63,14 +63,13 @@ type Advance = Callable[..., None]
 
 
 def several(
-    posterior: Posterior, climb: Callable[..., Found], *columns: Sequence | np.ndarray, advance: Advance | None = None
+    posterior: Posterior, climb: Callable[..., Found], *columns: Sequence | np.ndarray, advance: Advance = lambda: None
 ) -> list[Found]:
     """``map(climb, *columns)``, a few at a time if the posterior allows it; calls ``advance`` after each."""
 
     def one(*arguments: Any) -> Found:
         mode = climb(*arguments)
-        if advance is not None:
-            advance()
+        advance()
         return mode
 
     return list((in_threads if posterior.climbs_apart else map)(one, *columns))
@@ -96,10 +95,10 @@ class SearchTask(NamedTuple):
         return self.n_restarts + (0 if self.population == 0 else N_LEVELS)
 
 
-class Searcher:
+class Searcher[P: Posterior]:
     """A posterior with location and scale (P,) of its prior, and the unit of the additional noise."""
 
-    def __init__(self, posterior: Posterior):
+    def __init__(self, posterior: P):
         self.posterior, self.y_sd = posterior, posterior.noise_unit
         self.center, self.sd = posterior.prior_scale()
 
@@ -131,12 +130,7 @@ class Searcher:
 
 
 def population(
-    searcher: Searcher,
-    rng: np.random.Generator,
-    *,
-    n_particles: int = 64,
-    n_levels: int = N_LEVELS,
-    advance: Advance = lambda *args: None,
+    searcher: Searcher, rng: np.random.Generator, n_particles: int = 64, advance: Advance = lambda *args: None
 ) -> tuple[np.ndarray, list[int]]:
     """Population annealing in the noise level.
 
@@ -148,7 +142,7 @@ def population(
     family, log_weight = np.arange(n_particles), np.zeros(n_particles)
     previous: np.ndarray | None = None
     step = 0.1
-    for level in np.geomspace(HIGHEST, LOWEST, n_levels):
+    for level in np.geomspace(HIGHEST, LOWEST, N_LEVELS):
         evaluate = density(searcher.posterior, (level * searcher.y_sd) ** 2)
         places = Places(z, *evaluate(z))
         if previous is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from pymc_active.laplace.modes.search import (
 )
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import MANY, NoFiniteStartError, Posterior
-from pymc_active.posterior.full_space import Space, find_space
+from pymc_active.posterior.row_space import Space, find_space
 from pymc_active.support.options import count
 
 # Polished modes this close (prior sds) are one.
@@ -59,7 +59,7 @@ def search_and_expand(task: SearchTask, advance: Advance = lambda *args: None) -
     posterior = task.posterior
     if not learns_lengthscale(posterior):
         return _search(task, advance)
-    lengthscale = GivenLengthscale(posterior)  # type: ignore[arg-type]
+    lengthscale = GivenLengthscale(posterior)
     first = lengthscale.mean
     starts = [lengthscale.start(start, first) for start in task.starts]
     modes = _search(task._replace(posterior=lengthscale.posterior(first), starts=starts), advance)
@@ -79,8 +79,8 @@ def evidence_nearby(task: SearchTask) -> float:
     """Laplace's log evidence at the modes that the starts lead to: of an embedding roughly, at their lengthscale."""
     posterior, cost = task.posterior, 0.0
     if learns_lengthscale(posterior):
-        lengthscale = GivenLengthscale(posterior)  # type: ignore[arg-type]
-        value = lengthscale.of(task.starts[0])
+        lengthscale = GivenLengthscale(posterior)
+        value = float(task.starts[0][posterior.log_lengthscale])
         cost = 0.5 * ((value - lengthscale.mean) / lengthscale.sd) ** 2
         task = task._replace(posterior=lengthscale.posterior(value))
     try:
@@ -100,18 +100,18 @@ def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, advance
     """Search in the coordinates of a space, as the starts are; with many points first on some of them."""
     posterior, n = space.posterior, len(space.posterior.y)
     some = space.subset(rng.choice(n, max(n // _SHARE, _FEWEST), replace=False)) if n > MANY else None
-    is_structured = _is_structured(posterior, task)
-    if some is None:
-        run = structured_search if is_structured else search
-        result = run(Searcher(posterior), rng, task, advance)
-    else:
+    if some is not None:
         result = _follow(posterior, task.starts, _search_in(some, task, rng, advance))
+    elif _is_structured(posterior, task):
+        result = structured_search(Searcher(posterior), rng, task, advance)
+    else:
+        result = search(Searcher(posterior), rng, task, advance)
     if not result.modes:
         raise NoFiniteStartError(_NOT_FINITE)
     sd = posterior.prior_scale()[1]
     settled = [_settle(space, mode, sd) for mode in result.modes]
     expansions = {id(mode): expansion for mode, expansion in settled}
-    is_near = same_place(posterior, _POLISHED) if is_structured else anywhere
+    is_near = same_place(posterior, _POLISHED) if _is_structured(posterior, task) else anywhere
     kept = weighty(distinct([mode for mode, _ in settled], SAME, is_near))
     # A log posterior that is finite in the search may overflow at the polished mode, a rounding error away.
     if not kept:
@@ -119,7 +119,7 @@ def _search_in(space: Space, task: SearchTask, rng: np.random.Generator, advance
     return FoundModes([expansions[id(mode)] for mode in kept], result, kept[0].converged)
 
 
-def _is_structured(posterior: Posterior, task: SearchTask) -> bool:
+def _is_structured(posterior: Posterior, task: SearchTask) -> TypeGuard[KernelPosterior]:
     """Whether the search for sums and products of kernels applies."""
     return isinstance(posterior, KernelPosterior) and type(posterior.kernel) is not Stationary and not task.population
 
