@@ -138,16 +138,6 @@ def test_a_point_with_the_label_of_another_is_warned_of():
         pma.Learner(None, pool=pool.reset_index(drop=True)).tell(pd.DataFrame({"heat": [0.2], "acid": [0.9]}), [0.5])
 
 
-def test_a_point_that_stands_for_one_question_after_another_is_warned_of():
-    active = pma.Learner(None, bounds=[(0.0, 1.0)], random_seed=0)
-    for count in range(3):
-        x = active.ask()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", pma.RunWarning)
-            active.tell([[0.5]], [1.0 + 0.01 * count], asked=x)
-        assert ["in place of others" in str(w.message) for w in caught] == [True] * (count == 2)
-
-
 def test_settings_that_were_rounded_are_close_and_replicates_of_a_batch_are_no_mistake():
     bounds = [(40.0, 120.0), (1.0, 6.0)]
     active = pma.Learner(None, "maximum", bounds=bounds, random_seed=0)

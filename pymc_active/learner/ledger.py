@@ -24,8 +24,6 @@ from pymc_active.support.user_warnings import RunWarning, warn_if, warn_user
 _NEAR, _BY_CHANCE = 0.1, 0.02
 # Coordinates of a point in a message.
 _SHOWN = 5
-# A point may have been told so often in place of points that were asked for.
-_OFTEN = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +125,6 @@ class Ledger:
         few = rows[n_left[group.ravel()] < n]
         return replace(self, failed=(*self.failed, *(Choice(pool.X[row], int(row), np.nan) for row in few)))
 
-    def begun_with(self, X: np.ndarray) -> Self:
-        """The ledger of a run that starts with measured points X (n, D)."""
-        return replace(self, start=tuple(map(Choice, X, self.candidates.find(X), [np.nan] * len(X))))
-
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame; a dict by input is a point or a table."""
         labels = [x] if isinstance(x, str) else list(x) if isinstance(x, list | tuple | pd.Index) else []
@@ -182,7 +176,7 @@ class Ledger:
         return positions
 
     def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None], labels: list | None = None) -> None:
-        """Warn of points (k, D) that may answer others, nearby or of their label, and of one that answered several."""
+        """Warn of points (k, D) that may answer others, nearby or of their label."""
         low, high = self.candidates.limits
         left = [choice for i, choice in enumerate(self.pending) if i not in positions]
         pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
@@ -207,14 +201,6 @@ class Ledger:
                 f"{len(near)} of {len(X)} point(s) told, first {called.get(near[0], f'row {near[0]} of x')}, are close "
                 "to pending ones but not equal, so these stay pending. If they are the answers, tell(x, y, asked=...) "
                 "with the points asked; else forget() what will not be measured",
-                RunWarning,
-            )
-
-        rounded = [x for x, i in zip(X, positions, strict=True) if i is not None and (x != self.pending[i].x).any()]
-        if any(sum(np.array_equal(x, choice.x) for choice in self.told) >= _OFTEN for x in rounded):
-            warn_user(
-                "a point was measured in place of others for the third time or more. Where settings have to be "
-                "rounded, list those that are possible in a pool: then none is asked for twice",
                 RunWarning,
             )
 

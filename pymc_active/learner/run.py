@@ -16,7 +16,7 @@ from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Box, Candidates, Pool, SpaceCandidates
+from pymc_active.learner.candidates import Box, Candidates, Choice, Pool, SpaceCandidates
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
@@ -198,10 +198,7 @@ def new_run(
     if space is None and first is None and _has_labels(pool):
         space = pool
     if ((pool is None) and (space is None)) == (bounds is None):
-        raise ValueError(
-            "a learner chooses from a pool, a box, or a space: pass either pool=X_pool, bounds=[(low, high), ...], or "
-            "space=pma.Space({...})"
-        )
+        raise ValueError("a learner chooses from a pool, a box, or a space: pass either pool=X_pool, bounds or space")
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:
         random_seed = int(random_seed)
     else:
@@ -233,10 +230,7 @@ def new_run(
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed, likelihood)
     for model in subject.models.values():
         if model.levels and isinstance(candidates, Box):
-            raise ValueError(
-                f"column {next(iter(model.levels))} of X is the number of an output of pm.gp.cov.Coregion, and a box "
-                "holds all numbers between: list the points to choose from, of each output, in a pool"
-            )
+            raise ValueError(f"column {next(iter(model.levels))} of X numbers the outputs of Coregion: pass a pool")
         if isinstance(candidates, Pool):
             check_levels(candidates.X, model.levels)
         if isinstance(model, Process):
@@ -269,6 +263,7 @@ def new_run(
             model.posterior().check_twice_differentiable()
     no_data = Data(np.empty((0, len(inputs))), np.empty(0))
     data = no_data if isinstance(subject, FirstDesign) else subject.data.copy()
+    start = tuple(map(Choice, data.X, candidates.find(data.X), [np.nan] * len(data.X)))
     return Run(
         learn=learn,
         criterion=made,
@@ -278,7 +273,7 @@ def new_run(
         repeat=repeat,
         random_seed=random_seed,
         subject=subject,
-        ledger=Ledger(candidates, inputs).begun_with(data.X),
+        ledger=Ledger(candidates, inputs, start),
         verification=verification,
         data=data,
         generator=np.random.default_rng(random_seed).bit_generator.state,
@@ -298,9 +293,7 @@ def _check_candidates(process: Process, candidates: Candidates) -> None:
     if isinstance(candidates, LazyPool):
         raise ValueError("a dask pool is for GP models: pass an array, or rows of it")
     if isinstance(candidates, Box) and (whole := process.whole_inputs):
-        raise ValueError(
-            f"{', '.join(whole)} must be whole numbers, and a box holds all numbers between: list candidates in a pool"
-        )
+        raise ValueError(f"{', '.join(whole)} must be whole numbers, and a box holds all between: pass a pool")
     process.check_rows(candidates.X if isinstance(candidates, Pool) else candidates.places(_PLACES))
 
 
