@@ -146,7 +146,7 @@ class Current:
             self.verified(progressbar)
 
     def scorer(self, pending: Sequence[Choice] | None = None) -> Scorer | None:
-        """The scorer of the criterion given that pending points, by default all, come out as predicted, or None.
+        """The scorer of the criterion, None for random, if pending points, by default all, come out as predicted.
 
         Once an experiment has failed, scores are weighed by the probability of success.
         """

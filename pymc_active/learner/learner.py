@@ -467,10 +467,9 @@ class Learner(Summarized):
         X, told, _ = data
         # A point without a price is refused before it is learned.
         self._price(X, [-1 if i is None else ledger.pending[i].row for i in positions])
-        labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if(far_outside(X, *places.limits, ledger.inputs))
-            ledger.warn_if_near(X, positions, labels)
+            ledger.warn_if_near(X, positions)
             if ledger.space is not None and (broken := ledger.space.broken(X)):
                 warn_user(f"{broken}: the model learns it all the same. If it is a slip, correct x", DataWarning)
         if not self.repeat:

@@ -175,32 +175,20 @@ class Ledger:
             positions.append(i)
         return positions
 
-    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None], labels: list | None = None) -> None:
-        """Warn of points (k, D) that may answer others, nearby or of their label."""
+    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
+        """Warn of points (k, D) that may answer others nearby."""
         low, high = self.candidates.limits
         left = [choice for i, choice in enumerate(self.pending) if i not in positions]
         pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
         rows = [row for row, i in enumerate(positions) if i is None]
         # Other rows of a pool are points of their own.
         rows = [row for row, place in zip(rows, self.candidates.find(X[rows]), strict=True) if place < 0]
-        # Numbers may be mere counts.
-        called = {row: labels[row] for row in rows if isinstance(labels[row], str)} if labels else {}
-        listed = self.candidates.domain.labels if called else None
-        if listed is not None and (named := [row for row, label in called.items() if (listed == label).any()]):
-            rows = [row for row in rows if row not in named]
-            warn_user(
-                f"{len(named)} of {len(X)} point(s) told, first {called[named[0]]!r}, have the label of a candidate "
-                "but other inputs, and count as points of their own. Give such points labels of their own; if they "
-                "answer what was asked for, tell(x, y, asked=...) with the points asked, or forget() these now",
-                RunWarning,
-            )
         near = min(_NEAR, _BY_CHANCE ** (1 / len(low))) * width
         near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
         if near:
             warn_user(
-                f"{len(near)} of {len(X)} point(s) told, first {called.get(near[0], f'row {near[0]} of x')}, are close "
-                "to pending ones but not equal, so these stay pending. If they are the answers, tell(x, y, asked=...) "
-                "with the points asked; else forget() what will not be measured",
+                f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "
+                "equal, so these stay pending. If they are the answers, tell(x, y, asked=...) with the points asked",
                 RunWarning,
             )
 
@@ -210,7 +198,7 @@ class Ledger:
         if any(again):
             warn_user(
                 f"{sum(again)} of {len(X)} measurement(s), first row {np.argmax(again)} of x, were told before, to the "
-                "last digit. They count again, as replicates: an answer that came twice makes the noise look too small",
+                "last digit, and count again, as replicates",
                 RunWarning,
             )
 

@@ -36,21 +36,11 @@ from pymc_active.support.data import Data
 from pymc_active.support.tables import name_of_input
 from pymc_active.support.user_warnings import DataWarning, warn_if, warn_user
 
-# The criterion of each goal, for GPs and for other models.
-GOALS = {
-    "function": "integrated_variance",
-    "hyperparameters": "bald",
-    "model": "bams",
-    "maximum": "expected_improvement",
-}
-GOALS_OF_PROCESSES = {
-    "function": "epig",
-    "parameters": "bald",
-    "model": "bams",
-    "maximum": "expected_improvement",
-}
-# That of a function on the scale of a link: its variance where outcomes are certain anyway does not matter.
-GOALS_OF_OUTCOMES = GOALS | {"function": "epig"}
+# The criterion of each goal, for GPs and for other models. That of a function on the scale of a link is epig: its
+# variance where outcomes are certain anyway does not matter.
+_OF_ANY = {"model": "bams", "maximum": "expected_improvement"}
+GOALS = {"function": "integrated_variance", "hyperparameters": "bald", **_OF_ANY}
+GOALS_OF_PROCESSES = {"function": "epig", "parameters": "bald", **_OF_ANY}
 # Points of a box at which a model is tried.
 _PLACES = 64
 # Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
@@ -242,7 +232,7 @@ def new_run(
     if criterion is None:
         followed = [*subject.models.values(), subject]
         has_outcomes = any(getattr(one, "likelihood", None) is not None for one in followed)
-        criterion = (GOALS_OF_OUTCOMES if has_outcomes else goals)[learn]
+        criterion = (GOALS | {"function": "epig"} if has_outcomes else goals)[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:
         # A level takes targets with its threshold.
@@ -293,7 +283,7 @@ def _check_candidates(process: Process, candidates: Candidates) -> None:
     if isinstance(candidates, LazyPool):
         raise ValueError("a dask pool is for GP models: pass an array, or rows of it")
     if isinstance(candidates, Box) and (whole := process.whole_inputs):
-        raise ValueError(f"{', '.join(whole)} must be whole numbers, and a box holds all between: pass a pool")
+        raise ValueError(f"{', '.join(whole)} must be whole numbers, unlike a box: list candidates in a pool")
     process.check_rows(candidates.X if isinstance(candidates, Pool) else candidates.places(_PLACES))
 
 

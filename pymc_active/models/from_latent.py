@@ -95,10 +95,8 @@ def not_recognised(name: str, gp: Any, why: str) -> ValueError:
     return ValueError(
         f"the distribution of {name!r} is not recognised ({why}). It may be pm.Bernoulli or pm.Binomial, logit_p={f} "
         f"or p=pm.math.invprobit({f}), pm.Poisson or pm.NegativeBinomial with mu=exp({f}), or pm.StudentT with mu={f} "
-        "and nu above 2, as in 2 + a positive variable; the n of pm.Binomial, or an exposure times exp, is one pm.Data "
-        "with a number a row; rows without outcomes are left out. An intercept belongs into the mean_func of gp, a "
-        "factor into its cov_func, another GP into a sum of GPs, whose prior is called. Else, builders have such "
-        f"likelihoods, as pma.ard_gp(X, y, likelihood='poisson'); {OTHERS}"
+        "and nu above 2; the n of pm.Binomial, or an exposure, is one pm.Data with a number a row. An intercept "
+        f"belongs into the mean_func of gp, a factor into its cov_func, another GP into a sum of GPs. {OTHERS}"
     )
 
 

@@ -48,19 +48,14 @@ def sample(
             step = pm.Slice(compile_kwargs=compile_kwargs) if step == "slice" else None
         trace = pm.sample(draws=draws, tune=tune, chains=chains, random_seed=random_seed, step=step, **pm_sample_kwargs)
     if isinstance(trace, xr.DataTree) and set(gpm.free) <= set(trace["posterior"].data_vars):
-        _complete(gpm, trace)
+        sizes = trace["posterior"].sizes
+        rows = np.arange(sizes["chain"] * sizes["draw"]).reshape(sizes["chain"], sizes["draw"])
+        # Reproducible if the draws are, whatever kind of seed they have.
+        groups = arviz_groups(gpm, gpm.posterior(), trace_thetas(gpm, trace), rows, gpm.data, 0)
+        for name, group in groups.items():
+            if name not in trace.children:
+                trace[name] = group
     return trace
-
-
-def _complete(gpm: GPModel, trace: xr.DataTree) -> None:
-    """Add the groups that a trace of this model lacks."""
-    sizes = trace["posterior"].sizes
-    rows = np.arange(sizes["chain"] * sizes["draw"]).reshape(sizes["chain"], sizes["draw"])
-    # Reproducible if the draws are, whatever kind of seed they have.
-    groups = arviz_groups(gpm, gpm.posterior(), trace_thetas(gpm, trace), rows, gpm.data, 0)
-    for name, group in groups.items():
-        if name not in trace.children:
-            trace[name] = group
 
 
 def check_trace(trace: Any) -> None:
