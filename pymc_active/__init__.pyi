@@ -23,7 +23,7 @@ from .models import composite_gp as composite_gp
 from .models import embedding_gp as embedding_gp
 from .models import from_latent as from_latent
 from .models import from_marginal as from_marginal
-from .models.sampling import sample as sample
+from .models.traces import sample as sample
 from .particles import ParticleFit as ParticleFit
 from .particles import find_modes as find_modes
 from .particles import fit_smc as fit_smc

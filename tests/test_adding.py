@@ -22,7 +22,7 @@ from pymc_active.inference.evidence import Evidence
 from pymc_active.inference.fit import Fit
 from pymc_active.inference.resampling import systematic
 from pymc_active.kernels import cov, radial
-from pymc_active.models.prior_draws import draw_prior
+from pymc_active.models.free_variables import draw_prior
 from pymc_active.plots.any_result import plot
 from pymc_active.posterior.row_space import FullSpace
 from pymc_active.support.summaries import Summary

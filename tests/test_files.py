@@ -159,6 +159,9 @@ def test_everything_told_and_asked_is_in_the_file(tmp_path):
     assert_array_equal(other.ask(3), active.ask(3))
 
 
+NO_NOTES = r"learner\.notes must be a dict of what a file can hold: .* x\.tolist"
+
+
 def endless():
     notes = {}
     notes["again"] = [notes]
@@ -168,12 +171,12 @@ def endless():
 @pytest.mark.parametrize(
     ("notes", "message"),
     [
-        ([], "learner.notes must be a dict; got list"),
-        ({"a": [0, np.zeros(2)]}, r"learner\.notes\['a'\]\[1\] is ndarray, which a file cannot hold: .* x\.tolist"),
-        ({"a": {"b": (1, 2)}}, r"learner\.notes\['a'\]\['b'\] is tuple"),
-        ({"a": np.inf}, r"\['a'\] is inf"),
-        ({"a": {1: 2}}, r"learner\.notes\['a'\] has the key 1, .* use str\(key\)"),
-        (endless(), "nested more than 50 levels deep, or contain themselves"),
+        ([], NO_NOTES),
+        ({"a": [0, np.zeros(2)]}, NO_NOTES),
+        ({"a": {"b": (1, 2)}}, NO_NOTES),
+        ({"a": np.inf}, NO_NOTES),
+        ({"a": {1: 2}}, NO_NOTES),
+        (endless(), NO_NOTES),
         (None, r"labels in a file are text, .*index\.astype\(str\)"),
     ],
 )

@@ -31,7 +31,7 @@ def test_the_criterion_is_maximised_over_the_other_inputs(learn):
     x = learner.ask(fixed={"batch": 3})
     assert list(x.columns) == list(BOUNDS)
     assert x.batch.item() == 3
-    scores = learner._current.scorer_given([])
+    scores = learner._current.scorer([])
     others = np.column_stack([RNG.uniform(-1, 1, (500, 2)), np.full(500, 3.0)])
     assert scores.score(x.to_numpy())[0] >= scores.score(others).max()
     assert learner.pending.batch.item() == 3
@@ -95,7 +95,7 @@ def test_the_best_row_of_a_pool():
     learner = pma.Learner(pma.ard_gp(pd.DataFrame(X, columns=list(BOUNDS)), Y), pool=GRID, random_seed=0)
     x = learner.ask(fixed={"batch": 2})
     rows = GRID[GRID.batch == 2]
-    assert x.index.item() == rows.index[learner._current.scorer_given([]).score(rows.to_numpy(float)).argmax()]
+    assert x.index.item() == rows.index[learner._current.scorer([]).score(rows.to_numpy(float)).argmax()]
     assert learner.pending.index.tolist() == x.index.tolist()
 
 
@@ -109,7 +109,7 @@ def test_points_of_the_first_design(where):
         learner.tell(x, float(x.a.item()))
     assert (np.array(design)[:, 2] == 1).all()
     assert len(np.unique(design, axis=0)) == 5
-    rows = learner._run.subject.X
+    rows = learner.X
     np.testing.assert_array_equal(rows, design)
     if where == "box":
         plain = pma.Learner(None, bounds=BOUNDS, random_seed=0).ask(5).to_numpy()

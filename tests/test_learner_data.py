@@ -121,33 +121,6 @@ def test_answers_close_to_pending_points_are_warned_of():
         active.tell(where[0]["pool"][[row - 1]], [0.5])
 
 
-def test_a_point_with_the_label_of_another_is_warned_of():
-    """Another laboratory's R2, or what was set in place of it; counted rows have no labels."""
-    names = [f"R{k}" for k in range(40)]
-    pool = pd.DataFrame({"heat": np.linspace(0, 1, 40), "acid": np.linspace(1, 0, 40) ** 2}, index=names)
-    active = pma.Learner(None, pool=pool, random_seed=0)
-    x = active.ask()
-    with pytest.warns(pma.RunWarning, match=rf"1 of 1 point\(s\) told, first {x.index[0]!r}, have the label of a"):
-        active.tell(x + 0.3, [1.0])
-    assert len(active.pending) == 1
-    assert len(active.asked_labels) == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        active.tell(x + 0.3, [1.1], asked=x)
-        active.tell(pool.iloc[[3]].rename(index={"R3": "mine"}) + 0.2, [0.5])
-        pma.Learner(None, pool=pool.reset_index(drop=True)).tell(pd.DataFrame({"heat": [0.2], "acid": [0.9]}), [0.5])
-
-
-def test_a_point_that_stands_for_one_question_after_another_is_warned_of():
-    active = pma.Learner(None, bounds=[(0.0, 1.0)], random_seed=0)
-    for count in range(3):
-        x = active.ask()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", pma.RunWarning)
-            active.tell([[0.5]], [1.0 + 0.01 * count], asked=x)
-        assert ["in place of others" in str(w.message) for w in caught] == [True] * (count == 2)
-
-
 def test_settings_that_were_rounded_are_close_and_replicates_of_a_batch_are_no_mistake():
     bounds = [(40.0, 120.0), (1.0, 6.0)]
     active = pma.Learner(None, "maximum", bounds=bounds, random_seed=0)

@@ -151,7 +151,7 @@ def test_a_known_noise_is_in_the_units_of_y_while_other_priors_move():
 @pytest.mark.parametrize(
     ("priors", "message"),
     [
-        ({"noise": -1.0}, "known noise: its standard deviation in units of y, a positive number; got -1"),
+        ({"noise": -1.0}, "known noise: an sd in units of y, a positive number; got -1"),
         ({"noise": "3"}, "a positive number; got '3'"),
         ({"noise": 3.0, "log_noise": 0.0}, "both noise and log_noise"),
     ],

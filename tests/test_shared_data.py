@@ -133,7 +133,7 @@ def test_several_outputs_are_one_gp_with_coregion():
             with pytest.raises(ValueError, match=r"column 1 of X is the number of an output .* from 0 to 1; row"):
                 refused()
     assert (len(learner.y), len(gpm.y)) == (13, 12)
-    with pytest.raises(ValueError, match=r"a box holds all numbers between: list the points .*, in a pool"):
+    with pytest.raises(ValueError, match=r"numbers the outputs of Coregion: pass a pool"):
         pma.active.Learner(gpm, bounds=[(0, 2), (0, 1)])
 
 
@@ -170,7 +170,7 @@ def test_approximate_gps_are_refused_with_a_way_out():
     with pm.Model() as model:
         gp = pm.gp.MarginalApprox(cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls", 0, 1)))
         gp.marginal_likelihood("y", X=X, Xu=X[::2], y=Y, sigma=0.1)
-    with pytest.raises(TypeError, match=r"pm.gp.Marginal; if there are many points, .*informative_rows"):
+    with pytest.raises(TypeError, match="informative_rows if there are many"):
         pma.from_marginal(gp, "y", model=model)
 
 

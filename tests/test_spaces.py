@@ -659,7 +659,7 @@ def test_costs_are_positive_functions_of_points():
         (lambda t: [1, 2], box, r"each of 64 points; got numbers of shape \(2,\)"),
         ("dollars", pool, "is no column of the pool, which has a, price"),
         ("price", {"pool": table.assign(price=[1.0, -2.0, 3.0])}, "positive number for each of 3 points; point 1"),
-        ("price", {"pool": table.assign(a=0.0)}, r"lists the point \[0.0\] at two prices"),
+        ("price", {"pool": table.assign(a=0.0)}, r"lists \[0.0\] at two prices"),
         ([1.0, 2.0], pool, "each of 3 points"),
         (table.price[::-1], {"pool": table[["a"]]}, in_order),
     ):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,43 +39,55 @@ class Choice(NamedTuple):
     is_asked: bool = False
 
 
-class Candidates(Protocol):
+class Candidates(ABC):
     """The points that a learner chooses from. Points ``tried`` were measured, failed or not; others are ``pending``."""
 
     # Values of inputs, by their numbers, that a choice must have.
-    fixed: Mapping[int, float]
+    fixed: Mapping[int, float] = MappingProxyType({})
+    # Whether points are offered again after they were tried.
+    repeat: bool
 
     def __len__(self) -> int:
         """Rows of the pool; 0 for a box."""
+        return 0
 
     @property
+    @abstractmethod
     def domain(self) -> Domain:
         """Where to look for the maximum."""
 
     @property
+    @abstractmethod
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of each input (D,)."""
 
+    @abstractmethod
     def n_left(self, tried: Sequence[Choice], pending: Sequence[Choice]) -> float:
         """How many more can be chosen."""
 
+    @abstractmethod
     def places(self, n: int) -> np.ndarray:
         """At most ``n`` candidates (n, D) that stand for all, always the same."""
 
     def labels_of(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """The user's labels of rows of the pool."""
+        return np.array(rows, int)
 
+    @abstractmethod
     def choose(
         self, scorer: Scorer | None, tried: Sequence[Choice], pending: Sequence[Choice], rng: np.random.Generator
     ) -> Choice:
         """The largest score, or a random point without a scorer; neither pending nor, unless ``repeat``, tried."""
 
+    @abstractmethod
     def maximum(self, scorer: Scorer) -> Choice:
         """The point with the largest score, whether offered or not."""
 
     def show(self, choices: Sequence[Choice]) -> Any:
         """Choices as the user sees them: rows of the array or data frame."""
+        return np.reshape([choice.x for choice in choices], (-1, len(self.limits[0])))
 
+    @abstractmethod
     def find(self, X: np.ndarray, known: Sequence[Choice] = ()) -> list[int]:
         """Rows of points (k, D), -1 for points outside the pool; of equal rows first those that are not ``known``."""
 
@@ -85,15 +97,8 @@ def rows_taken(tried: Sequence[Choice], pending: Sequence[Choice] = (), repeat: 
     return sorted({choice.row for choice in (*pending, *(() if repeat else tried)) if choice.row >= 0})
 
 
-class Rows(ABC):
+class Rows(Candidates):
     """Rows of a pool, each offered once unless ``repeat``."""
-
-    repeat: bool
-    fixed: Mapping[int, float] = MappingProxyType({})
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Number of rows."""
 
     @abstractmethod
     def read(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -253,30 +258,17 @@ def best_free(
     raise ValueError("every maximum of the criterion was measured or asked for; pass repeat=True, or fix fewer inputs")
 
 
-class Region(ABC):
+class Region(Candidates):
     """All points of a box or a space, more than can be listed."""
 
-    fixed: Mapping[int, float] = MappingProxyType({})
     space: Space | None = None
-    repeat: bool
-
-    @property
-    @abstractmethod
-    def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest value of each input (D,)."""
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator) -> np.ndarray:
         """A random point (D,)."""
 
-    def __len__(self) -> int:
-        return 0
-
     def n_left(self, tried, pending):
         return np.inf
-
-    def labels_of(self, rows):
-        return np.array(rows, int)
 
     def find(self, X, known=()):
         return [-1] * len(X)
@@ -323,7 +315,7 @@ class Box(Region):
         return rng.uniform(*self._ends)
 
     def show(self, choices):
-        X = np.reshape([choice.x for choice in choices], (-1, len(self.low)))
+        X = super().show(choices)
         return X if self.names is None else pd.DataFrame(X, columns=self.names)
 
     def __repr__(self) -> str:
@@ -361,7 +353,7 @@ class SpaceCandidates(Region):
         return Choice(Z[np.square((Z - x) / self.space.scale[1]).sum(1).argmin()], -1, np.nan)
 
     def show(self, choices):
-        return self.space.decode(np.reshape([choice.x for choice in choices], (-1, len(self.limits[0]))))
+        return self.space.decode(super().show(choices))
 
     def __repr__(self) -> str:
         return f"a space of {len(self.space.variables)} inputs"

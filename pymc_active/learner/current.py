@@ -49,7 +49,8 @@ class Current:
         self.revisions: set[str] = set()
         # Warned of doubtful fits, of output maps: once each a run.
         self._has_warned: set[Callable[..., bool]] = set()
-        self._success: Success | None = None
+        # Success, and the points that it is of.
+        self._success: tuple[list[bytes], Success] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy cannot have the same workers.
@@ -71,20 +72,25 @@ class Current:
     def searched(self, progressbar: bool = False) -> Fit | ModelAverage:
         """The fit before verification, after those to what had been told each time since the last fit."""
         if self.run.fit is None:
-            is_first = all(track.last is None for track in self._models().tracks.values())
+            is_first = all(track.last is None for track in self.models().tracks.values())
             while len(self.run.steps) > 1:
-                subject, steps = self._models(), self.run.steps
+                subject, steps = self.models(), self.run.steps
                 with subject.holding_first(steps[0]):
                     run = self._verify(self._followed(subject, progressbar), progressbar)
                 self.run = replace(run, steps=steps[1:], fit=None, verified=None)
-            self.run = replace(self._followed(self._models(), progressbar), steps=())
+            self.run = replace(self._followed(self.models(), progressbar), steps=())
             self._warn(self.run.searched, is_first)
         return self.run.searched
 
-    def _models(self) -> FollowedModels:
-        if isinstance(self.run.subject, FirstDesign):
-            self.run.subject.raise_unfitted(len(self.run.y))
-        return self.run.subject
+    def models(self) -> FollowedModels:
+        """The models; a ValueError before there are any."""
+        subject, n = self.run.subject, len(self.run.y)
+        if isinstance(subject, FirstDesign):
+            raise ValueError(
+                f"there is no model yet: the learner makes it when {len(subject.rows)} points have been told, failures "
+                f"not counted, and it knows {n}. Measure the points of ask() first; if all fail, look elsewhere"
+            )
+        return subject
 
     def _followed(self, subject: FollowedModels, progressbar: bool) -> Run:
         """The run after a fit to the data that the models hold."""
@@ -120,7 +126,7 @@ class Current:
         """The run with its fit, to the data that the models hold, verified if due."""
         subject, searched = run.subject, run.searched
         assert isinstance(subject, FollowedModels), "it has a fit"
-        if not run.verification.is_due(len(subject.y), run.n_start):
+        if not run.verification.is_due(len(subject.data.y), run.n_start):
             return replace(run, verified=searched)
         if isinstance(searched, Fit):
             fits = {ONLY: searched}
@@ -139,23 +145,19 @@ class Current:
         if self.run.criterion is not None or self.run.verification.is_due(len(self.run.y), self.run.n_start):
             self.verified(progressbar)
 
-    def scorer(self) -> Scorer | None:
-        """The scorer of the criterion given told and pending points; None for random.
+    def scorer(self, pending: Sequence[Choice] | None = None) -> Scorer | None:
+        """The scorer of the criterion, None for random, if pending points, by default all, come out as predicted.
 
         Once an experiment has failed, scores are weighed by the probability of success.
         """
-        return self.scorer_given(self.run.ledger.pending)
-
-    def scorer_given(self, pending: Sequence[Choice]) -> Scorer | None:
-        """The same given that these pending points come out as predicted."""
         if self.run.criterion is None:
             return None
+        pending = self.run.ledger.pending if pending is None else pending
         fit, rows = self.verified(), self.run.ledger.matrix(pending)
         if is_of_processes(fit):
-            return self._weighed(prepare(self.run.criterion, fit, rows))
-        return self._weighed(prepare(self.run.criterion, imagined(fit, rows) if pending else fit))
-
-    def _weighed(self, scorer: Scorer) -> Scorer:
+            scorer = prepare(self.run.criterion, fit, rows)
+        else:
+            scorer = prepare(self.run.criterion, imagined(fit, rows) if pending else fit)
         for weight in (self.success(), self.run.price):
             if weight is not None:
                 scorer = expected(scorer, getattr(self.run.criterion, "name", ""), weight)
@@ -168,10 +170,12 @@ class Current:
             return None
         X = ledger.matrix(ledger.tried)
         failed = np.arange(len(X)) >= len(self.run.y)
-        if self._success is None or not self._success.is_of(X, failed):
+        points = [X.tobytes(), failed.tobytes()]
+        if self._success is None or self._success[0] != points:
             # It depends on nothing but the points, so that a file need not hold it.
-            self._success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed, ledger.space)
-        return self._success
+            success = Success(X, failed, *ledger.candidates.limits, self.run.random_seed, ledger.space)
+            self._success = points, success
+        return self._success[1]
 
 
 def _warn_of_outcomes(fit: Fit) -> bool:

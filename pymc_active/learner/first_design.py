@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.models.advice import decades
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.latent import read_likelihood
+from pymc_active.models.latent import known_by_name, read_likelihood
 from pymc_active.support.data import Data
 from pymc_active.support.tables import input_labels, read_bounds, read_inputs
 from pymc_active.support.user_warnings import warn_if
@@ -86,9 +86,7 @@ class FirstDesign:
     def read_known(self, n: int, x: Any, y_sd: Any, **sizes: Any) -> np.ndarray | None:
         """What is known of n measurements at x besides y, as :meth:`GPModel.read_known` of the model to be made."""
         if self.function is not None and (keys := [key for key, size in sizes.items() if size is not None]):
-            raise ValueError(
-                f"the function that makes the model takes no {keys[0]}: measure a few points first, and pass the model"
-            )
+            raise ValueError(f"the function that makes the model takes no {keys[0]}: pass a model of a few points")
         if self.are_several and y_sd is not None:
             raise ValueError("likelihood='auto' averages over 'warped', which takes no y_sd: choose 'normal'")
         return read_likelihood(self.likelihoods[-1], sizes, y_sd, n, x)[1]
@@ -113,26 +111,18 @@ class FirstDesign:
         table = table if space is None else space.decode(X)
         if self.function is None:
             where: dict[str, Any] = {"bounds": self.bounds} if space is None else {"space": space}
-            key = "y_sd" if self.likelihood is None else self.likelihood.size_name
-            sizes: dict[str, Any] = {} if y_sd is None or key is None else {key: data.y_sd}
+            sizes = known_by_name(self.likelihood, data)
             models = {name: ard_gp(table, y, likelihood=name, **where, **sizes) for name in self.likelihoods}
             made = models if self.are_several else models[self.likelihood_name]
         else:
             made = self.function(table, y.copy())
         subject = read_subject(made, self.learn, None, self.inference)
-        if not (np.array_equal(subject.X, X) and np.array_equal(subject.y, y)):
+        if not (np.array_equal(subject.data.X, X) and np.array_equal(subject.data.y, y)):
             raise ValueError("the function that makes the model must return one of the X and y that it is given")
         if subject.data.errors.any() and not subject.data.equals(data):
             raise ValueError("the function that makes the model must leave out y_sd: tell(x, y, y_sd=...) has it")
         subject.set_data(data)
         return subject
-
-    def raise_unfitted(self, n: int) -> NoReturn:
-        """Raise a ValueError: after ``n`` points there is nothing to fit."""
-        raise ValueError(
-            f"there is no model yet: the learner makes it when {len(self.rows)} points have been told, failures not "
-            f"counted, and it knows {n}. Measure the points of ask() first; if all fail, look elsewhere"
-        )
 
     def choose(self, ledger: Ledger, rng: np.random.Generator) -> Choice:
         """The first row of the design, or the candidate nearest to it, that no point asked or told stands for.

@@ -32,10 +32,7 @@ class LazyPool(Rows):
     @property
     def domain(self):
         # Sample paths are maximised over all candidates together.
-        raise ValueError(
-            "where the maximum is, and what is left to gain, cannot be told for a dask array: pass an array or bounds, "
-            'or choose another criterion, such as "expected_improvement", and no end (until=)'
-        )
+        raise ValueError("where the maximum is cannot be told for a dask array: pass an array or bounds, or no until=")
 
     @cached_property
     def limits(self):
@@ -49,9 +46,6 @@ class LazyPool(Rows):
         if missing := [int(row) for row in rows if row not in self._read]:
             self._read |= zip(missing, np.asarray(self.pool[missing].compute(), float), strict=True)
         return np.reshape([self._read[row] for row in rows], (-1, self.pool.shape[1]))
-
-    def labels_of(self, rows):
-        return np.array(rows, int)
 
     def best(self, score, taken):
         from dask import delayed
@@ -83,6 +77,7 @@ class LazyPool(Rows):
         return compute(*(task(block, start, *arguments) for block, start in blocks))
 
     def show(self, choices):
+        # The limits of a dask array take long to compute.
         return np.reshape([choice.x for choice in choices], (-1, self.pool.shape[1]))
 
     def __repr__(self) -> str:

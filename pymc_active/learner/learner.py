@@ -26,9 +26,16 @@ from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger, read_results
 from pymc_active.learner.models_followed import ONLY, FollowedModels
-from pymc_active.learner.optimum import Optimum, find_optimum, read_until, regret_is_small
+from pymc_active.learner.optimum import (
+    Optimum,
+    Recommended,
+    best_point,
+    find_optimum,
+    read_until,
+    regret_is_small,
+    warn_if_far_above,
+)
 from pymc_active.learner.price import Cost
-from pymc_active.learner.recommendation import best_point, warn_if_far_above
 from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.models.advice import far_outside
@@ -353,13 +360,10 @@ class Learner(Summarized):
 
     def _several(self, what: str) -> FollowedModels:
         """Several models, which have followed what was told."""
-        subject = self._run.subject
-        if isinstance(subject, FirstDesign):
-            subject.raise_unfitted(len(self.y))
-        if not subject.are_several:
+        if not self._current.models().are_several:
             raise ValueError(f"{what} is for learners of several models: Learner([gpm, other], ...)")
         self._current.searched()
-        return cast("FollowedModels", self._run.subject)
+        return self._current.models()
 
     def ask(
         self,
@@ -414,7 +418,7 @@ class Learner(Summarized):
     def _choose(self, ledger: Ledger, rng: np.random.Generator) -> Choice:
         if isinstance(self._run.subject, FirstDesign):
             return self._run.subject.choose(ledger, rng)
-        scorer, success = self._current.scorer_given(ledger.pending), self._current.success()
+        scorer, success = self._current.scorer(ledger.pending), self._current.success()
         n = 1 if success is None or scorer is not None else _RANDOM
         choices = [ledger.candidates.choose(scorer, ledger.tried, ledger.pending, rng) for _ in range(n)]
         if success is None or n == 1:
@@ -463,10 +467,9 @@ class Learner(Summarized):
         X, told, _ = data
         # A point without a price is refused before it is learned.
         self._price(X, [-1 if i is None else ledger.pending[i].row for i in positions])
-        labels = labels and list(compress(labels, rows))
         if not isinstance(places := ledger.candidates, LazyPool):
             warn_if(far_outside(X, *places.limits, ledger.inputs))
-            ledger.warn_if_near(X, positions, labels)
+            ledger.warn_if_near(X, positions)
             if ledger.space is not None and (broken := ledger.space.broken(X)):
                 warn_user(f"{broken}: the model learns it all the same. If it is a slip, correct x", DataWarning)
         if not self.repeat:
@@ -651,9 +654,12 @@ class Learner(Summarized):
         it is given the ``fixed`` values of inputs, as for :meth:`recommend`; ``domain.pool`` then has such rows only.
         """
         ledger = self._ledger.at(fixed)
-        best, domain = self._best(ledger), ledger.candidates.domain
-        rest = domain, self._current.success(), self.minimize, n_optima, self.random_seed
-        return find_optimum(self.fit, best.x, ledger.candidates.show([best]), *rest, progressbar)
+        best = self._best(ledger)
+        shown = ledger.candidates.show([best])
+        return find_optimum(self._recommended(best, ledger), shown, n_optima, self.random_seed, progressbar)
+
+    def _recommended(self, best: Choice, ledger: Ledger) -> Recommended:
+        return Recommended(best.x, self.fit, ledger.candidates.domain, self._current.success(), self.minimize)
 
     def stop(self, epsilon: float, delta: float = 0.05, *, progressbar: bool = True) -> bool:
         """Whether it is time to stop.
@@ -676,8 +682,8 @@ class Learner(Summarized):
         if isinstance(self._run.subject, FirstDesign) or not len(self.y) or not np.ptp(self.y):
             return False
         if self.learn == "maximum":
-            rest = self.domain, self._current.success(), self.minimize, epsilon, delta, self.random_seed
-            return regret_is_small(self.fit, self._best(self._ledger).x, *rest, progressbar)
+            recommended = self._recommended(self._best(self._ledger), self._ledger)
+            return regret_is_small(recommended, epsilon, delta, self.random_seed, progressbar)
         if isinstance(self.fit, ModelAverage) and self.learn == "model" and self.fit.probability.max() > 1 - delta:
             return True
         return self.best_score()[0] <= epsilon

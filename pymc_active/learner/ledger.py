@@ -24,8 +24,6 @@ from pymc_active.support.user_warnings import RunWarning, warn_if, warn_user
 _NEAR, _BY_CHANCE = 0.1, 0.02
 # Coordinates of a point in a message.
 _SHOWN = 5
-# A point may have been told so often in place of points that were asked for.
-_OFTEN = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +125,6 @@ class Ledger:
         few = rows[n_left[group.ravel()] < n]
         return replace(self, failed=(*self.failed, *(Choice(pool.X[row], int(row), np.nan) for row in few)))
 
-    def begun_with(self, X: np.ndarray) -> Self:
-        """The ledger of a run that starts with measured points X (n, D)."""
-        return replace(self, start=tuple(map(Choice, X, self.candidates.find(X), [np.nan] * len(X))))
-
     def read(self, x: Any, what: str) -> tuple[np.ndarray, list | None]:
         """Points as a matrix, and the labels of the rows of a data frame; a dict by input is a point or a table."""
         labels = [x] if isinstance(x, str) else list(x) if isinstance(x, list | tuple | pd.Index) else []
@@ -181,40 +175,20 @@ class Ledger:
             positions.append(i)
         return positions
 
-    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None], labels: list | None = None) -> None:
-        """Warn of points (k, D) that may answer others, nearby or of their label, and of one that answered several."""
+    def warn_if_near(self, X: np.ndarray, positions: Sequence[int | None]) -> None:
+        """Warn of points (k, D) that may answer others nearby."""
         low, high = self.candidates.limits
         left = [choice for i, choice in enumerate(self.pending) if i not in positions]
         pending, width = self.matrix(left), np.where(high > low, high - low, np.inf)
         rows = [row for row, i in enumerate(positions) if i is None]
         # Other rows of a pool are points of their own.
         rows = [row for row, place in zip(rows, self.candidates.find(X[rows]), strict=True) if place < 0]
-        # Numbers may be mere counts.
-        called = {row: labels[row] for row in rows if isinstance(labels[row], str)} if labels else {}
-        listed = self.candidates.domain.labels if called else None
-        if listed is not None and (named := [row for row, label in called.items() if (listed == label).any()]):
-            rows = [row for row in rows if row not in named]
-            warn_user(
-                f"{len(named)} of {len(X)} point(s) told, first {called[named[0]]!r}, have the label of a candidate "
-                "but other inputs, and count as points of their own. Give such points labels of their own; if they "
-                "answer what was asked for, tell(x, y, asked=...) with the points asked, or forget() these now",
-                RunWarning,
-            )
         near = min(_NEAR, _BY_CHANCE ** (1 / len(low))) * width
         near = [row for row in rows if (np.abs(pending - X[row]) < near).all(1).any()]
         if near:
             warn_user(
-                f"{len(near)} of {len(X)} point(s) told, first {called.get(near[0], f'row {near[0]} of x')}, are close "
-                "to pending ones but not equal, so these stay pending. If they are the answers, tell(x, y, asked=...) "
-                "with the points asked; else forget() what will not be measured",
-                RunWarning,
-            )
-
-        rounded = [x for x, i in zip(X, positions, strict=True) if i is not None and (x != self.pending[i].x).any()]
-        if any(sum(np.array_equal(x, choice.x) for choice in self.told) >= _OFTEN for x in rounded):
-            warn_user(
-                "a point was measured in place of others for the third time or more. Where settings have to be "
-                "rounded, list those that are possible in a pool: then none is asked for twice",
+                f"{len(near)} of {len(X)} point(s) told, first row {near[0]} of x, are close to pending ones but not "
+                "equal, so these stay pending. If they are the answers, tell(x, y, asked=...) with the points asked",
                 RunWarning,
             )
 
@@ -224,7 +198,7 @@ class Ledger:
         if any(again):
             warn_user(
                 f"{sum(again)} of {len(X)} measurement(s), first row {np.argmax(again)} of x, were told before, to the "
-                "last digit. They count again, as replicates: an answer that came twice makes the noise look too small",
+                "last digit, and count again, as replicates",
                 RunWarning,
             )
 

@@ -71,16 +71,6 @@ class FollowedModels:
         return {label: track.gpm for label, track in self.tracks.items()}
 
     @property
-    def X(self) -> np.ndarray:
-        """Inputs measured so far (n, D), in the user's units."""
-        return next(iter(self.tracks.values())).gpm.X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs measured so far (n,)."""
-        return next(iter(self.tracks.values())).gpm.y
-
-    @property
     def data(self) -> Data:
         """What the models hold."""
         return next(iter(self.tracks.values())).gpm.data
@@ -111,7 +101,7 @@ class FollowedModels:
             return after
         with ignoring(DoubtfulFitWarning):
             probability = after.average().probability
-        return replace(after, probabilities={**self.probabilities, len(self.y): probability})
+        return replace(after, probabilities={**self.probabilities, len(self.data.y): probability})
 
     def last(self, others: Mapping[Any, Fit] | None = None) -> Fit | ModelAverage | None:
         """The last fit, or the average of the last fits, some replaced by ``others``."""
@@ -119,14 +109,11 @@ class FollowedModels:
             return self.average(others)
         return (others or {}).get(ONLY, self.tracks[ONLY].last)
 
-    def fits(self) -> dict[Any, Fit]:
-        """The fits to the current data. A model that could not be fitted may get one with more data."""
-        last = {label: track.last for label, track in self.tracks.items()}
-        return {label: fit for label, fit in last.items() if fit is not None and len(fit.y) == len(self.y)}
-
     def average(self, others: Mapping[Any, Fit] | None = None) -> ModelAverage:
         """The average of the last fits, updated by ``others``; warns if the most probable model's is doubtful."""
-        fits = {**self.fits(), **(others or {})}
+        # A model that could not be fitted may get a fit with more data.
+        last, n = {label: track.last for label, track in self.tracks.items()}, len(self.data.y)
+        fits = {label: fit for label, fit in last.items() if fit is not None and len(fit.y) == n} | dict(others or {})
         if len(fits) < 2:
             missing = ", ".join(str(label) for label in self.tracks if label not in fits)
             raise ValueError(f"at least two models must have a fit, but these cannot be fitted: {missing}")
@@ -236,10 +223,7 @@ def read_models(models: Mapping[Any, GPModel] | Sequence[GPModel]) -> dict[Any, 
         if not gpm.data.equals(first.data):
             raise ValueError(f"models must hold the same data, but {first_label!r} and {label!r} differ: use set_data")
         if isinstance(gpm, Process) and gpm.improper:
-            raise ValueError(
-                f"{label!r} has a prior of {', '.join(gpm.improper)} that cannot be drawn from, so its evidence, which "
-                "is compared, is not known: give it another one"
-            )
+            raise ValueError(f"{label!r} has no evidence: the prior of {', '.join(gpm.improper)} cannot be drawn from")
     check_distinct(named)
     return named
 
@@ -299,9 +283,7 @@ def read_processes(models: Any, observed: str | None) -> Any:
     elif isinstance(models, list | tuple):
         processes = [read(one) for one in models]
         if has_processes(processes):
-            raise TypeError(
-                "several pm.Models need labels: pass a dict, such as {'linear': model, 'saturating': other}"
-            )
+            raise TypeError("several pm.Models need labels: pass a dict, such as {'linear': model, 'other': other}")
     else:
         processes = read(models)
     if not has_processes(processes) and observed is not None:

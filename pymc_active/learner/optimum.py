@@ -1,23 +1,30 @@
-"""The answer of a learner of the maximum: the recommended point and its uncertainty."""
+"""The answer of a learner: the recommended point, a warning where it is a guess, and its uncertainty."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
+from pymc_active.criteria.improvement import UpperConfidenceBound
 from pymc_active.criteria.maximum.base import OptimizedPaths, sample_optima
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.optimum_of_process import find_maxima
+from pymc_active.learner.candidates import Candidates, Choice, rows_with
 from pymc_active.learner.success import Success
-from pymc_active.learner.working_region import maxima_in_space, maxima_where_it_works, rows_that_work
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.learner.weighted import likely
+from pymc_active.learner.working_region import (
+    maxima_in_space,
+    maxima_of_process,
+    maxima_where_it_works,
+    rows_that_work,
+)
+from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
 from pymc_active.predictions.ensembles import as_ensemble, is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
@@ -26,11 +33,17 @@ from pymc_active.spaces.space import Space
 from pymc_active.support.numbers import coordinate, plus_minus
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
+from pymc_active.support.scaling import spread
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_inputs, read_numbers
 from pymc_active.support.threads import one_blas_thread
+from pymc_active.support.user_warnings import DataWarning, RunWarning, ignoring, warn_user
 
 _HYPERPARAMETERS, _FEATURES = 64, 1000
+# Candidates that show the range of a score.
+_PLACES = 256
+# A mean that exceeds those of all measured points by more sds of y is doubtful.
+_FAR = 1.0
 # Rows, and inputs of rows, in a summary.
 _SHOWN = 5
 # Paths of each round of the test for stopping, and the share of delta's decisions that may be wrong by chance. The few
@@ -136,76 +149,103 @@ class Optimum(Summarized):
         return float((away <= np.asarray(radius, float)).all(1).mean())
 
 
-def find_optimum(
-    fit: Fit | ModelAverage,
-    x: np.ndarray,
-    shown: Any,
-    domain: Domain,
-    success: Success | None,
-    minimize: bool,
-    n_optima: int,
-    seed: int,
-    progressbar: bool,
-) -> Optimum:
-    """Compare a recommended point x (D,), ``shown`` to the user, with the maxima of sample paths."""
+def best_point(
+    fit: Fit | ModelAverage, candidates: Candidates, measured: np.ndarray, success: Success | None, minimize: bool,
+    learn: str,
+) -> Choice:  # fmt: skip
+    """The candidate with the best posterior mean; after failures one that is likely to work, or a measured one."""
+    method = "draws" if learn == "maximum" else None
+    scorer = UpperConfidenceBound(0.0, minimize, method, random_seed=0).scorer(fit)
+    if success is None:
+        return candidates.maximum(scorer)
+    # A measured point works, whatever the classifier says.
+    low, high = candidates.limits
+    rows, inside = candidates.find(measured), ((low <= measured) & (measured <= high)).all(1)
+    inside &= np.isin(np.arange(len(measured)), rows_with(measured, 0, candidates.fixed))
+    points = zip(map(Choice, measured, rows, scorer.score(measured).tolist()), inside, strict=True)
+    known = [choice for choice, is_inside in points if is_inside and (choice.row >= 0 or not len(candidates))]
+    places = np.concatenate([candidates.places(_PLACES), measured])
+    return max([candidates.maximum(likely(scorer, success, places)), *known], key=lambda choice: choice.score)
+
+
+def warn_if_far_above(
+    fit: Fit | ModelAverage, best: np.ndarray, measured: np.ndarray, y: np.ndarray, minimize: bool
+) -> None:
+    """Warn if the best point (D,) is predicted to be far better than all measured ones (n, D) with outputs y (n,)."""
+    # Measured points far outside the bounds have been told of.
+    with ignoring(DataWarning):
+        p = predict(fit, np.concatenate([best[None], measured]))
+    sign, mean = -1.0 if minimize else 1.0, p.f_mean.to_numpy()
+    gain = float(sign * mean[0] - (sign * mean[1:]).max())
+    if model_of(fit).likelihood is not None:
+        # Outcomes are counts of any size, and predictions rates.
+        y = mean[1:]
+    # Where f has a cliff, most of y differ by far less than an sd. Close to the best they do so as well, but are known.
+    usual = np.subtract(*np.percentile(y, (75, 25))) / (2 * ndtri(0.75))
+    if gain > _FAR * spread(y) > 0 or min(gain, np.sqrt(p.f_variance[0])) > usual > 0:
+        which = "below" if minimize else "above"
+        warn_user(
+            f"the recommended point is predicted to have f = {mean[0]:.4g} ± {np.sqrt(p.f_variance[0]):.2g}, "
+            f"{gain:.3g} {which} the best point measured. This is a guess of the model where it has no data: "
+            "measure the point before you rely on it",
+            RunWarning,
+        )
+
+
+class Recommended(NamedTuple):
+    """A recommended point x (D,), and what says how much better others may be."""
+
+    x: np.ndarray
+    fit: Fit | ModelAverage
+    domain: Domain
+    success: Success | None
+    minimize: bool
+
+
+def find_optimum(recommended: Recommended, shown: Any, n_optima: int, seed: int, progressbar: bool) -> Optimum:
+    """Compare a recommended point, ``shown`` to the user, with the maxima of sample paths."""
     count("n_optima", n_optima, least=2)
+    x, fit, domain, success, minimize = recommended
     rng = np.random.default_rng((seed, len(fit.y)))
     n = min(_HYPERPARAMETERS, n_optima)
     if is_of_processes(fit):
-        maxima = find_maxima(Members.of(as_ensemble(fit), n_optima), domain, x, minimize, success, rng)
-        return _optimum(
-            *maxima, float(maxima.short.std() / np.sqrt(len(maxima.short))), fit, x, shown, domain, minimize
-        )
-    with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
-        optima = _optima(fit, x, domain, success, minimize, n_optima, n, seed, rng, advance)
-        places = np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
-        places[:, list(domain.fixed)] = list(domain.fixed.values())
-        heights = np.concatenate([o.gp.to_expected(o.maxima.values) for o in optima])
-        short = _shortfalls(optima, x)
-    # Paths of the same hyperparameters are no independent draws, but of one, fixed, they are.
-    first = np.cumsum([0, *(len(o.maxima.X) for o in optima[:-1])]) if len(optima) > 1 else np.arange(len(short))
-    away = np.add.reduceat(short - short.mean(), first)
-    error = float(np.sqrt(np.square(away).sum() * len(first) / (len(first) - 1)) / len(short))
-    return _optimum(places, heights, short, error, fit, x, shown, domain, minimize)
-
-
-def _optimum(
-    places: np.ndarray, heights: np.ndarray, short: np.ndarray, error: float, fit: Fit | ModelAverage, x: np.ndarray,
-    shown: Any, domain: Domain, minimize: bool,
-) -> Optimum:  # fmt: skip
+        members = Members.of(as_ensemble(fit), n_optima)
+        places, heights, short = maxima_of_process(members, domain, x, minimize, success, rng)
+        error = float(short.std() / np.sqrt(len(short)))
+    else:
+        with one_blas_thread(), progress("Maximising sample paths", n, progressbar) as advance:
+            optima = _optima(recommended, n_optima, n, seed, rng, advance)
+            places = np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
+            places[:, list(domain.fixed)] = list(domain.fixed.values())
+            heights = np.concatenate([o.gp.to_expected(o.maxima.values) for o in optima])
+            short = _shortfalls(optima, x)
+        # Paths of the same hyperparameters are no independent draws, but of one, fixed, they are.
+        first = np.cumsum([0, *(len(o.maxima.X) for o in optima[:-1])]) if len(optima) > 1 else np.arange(len(short))
+        away = np.add.reduceat(short - short.mean(), first)
+        error = float(np.sqrt(np.square(away).sum() * len(first) / (len(first) - 1)) / len(short))
     p = predict(fit, x[None])
     samples = xr.Dataset({"x": (("path", "input"), places), "f": ("path", heights)}, coords={"input": fit.gpm.inputs})
-    regret = float(short.mean())
     sd = float(np.sqrt(p.f_variance[0]))
-    return Optimum(shown, float(p.f_mean[0]), sd, samples, regret, error, fit, domain, minimize)
+    return Optimum(shown, float(p.f_mean[0]), sd, samples, float(short.mean()), error, fit, domain, minimize)
 
 
-def regret_is_small(
-    fit: Fit | ModelAverage,
-    x: np.ndarray,
-    domain: Domain,
-    success: Success | None,
-    minimize: bool,
-    epsilon: float,
-    delta: float,
-    seed: int,
-    progressbar: bool,
-) -> bool:
-    """Whether P(regret of x > epsilon) < delta, by a sequential test over paths, each of its own hyperparameters.
+def regret_is_small(recommended: Recommended, epsilon: float, delta: float, seed: int, progressbar: bool) -> bool:
+    """Whether P(regret > epsilon) < delta, by a sequential test over paths, each of its own hyperparameters.
 
     Paths are added until a Clopper-Pearson interval excludes delta, with the error spread over the rounds; if they do
     not suffice, the answer is no. Source: Wilson (2024), Stopping Bayesian optimization with probabilistic regret
     bounds, section 4.
     """
+    x, fit, domain, success, minimize = recommended
     rng, n_large, n = np.random.default_rng((seed, len(fit.y))), 0, 0
     if is_of_processes(fit):
-        short = find_maxima(Members.of(as_ensemble(fit)), domain, x, minimize, success, rng).short
+        short = maxima_of_process(Members.of(as_ensemble(fit)), domain, x, minimize, success, rng).short
         n_large, n = int((short > epsilon).sum()), len(short)
         return n_large < n and bool(betaincinv(n_large + 1, n - n_large, 1 - _TEST_ERROR) < delta)
     for level, size in enumerate(_ROUNDS):
         what = f"Maximising sample paths, {n} of at most {sum(_ROUNDS)} done"
         with one_blas_thread(), progress(what, size, progressbar) as advance:
-            optima = _optima(fit, x, domain, success, minimize, size, size, int(rng.integers(2**31)), rng, advance)
+            optima = _optima(recommended, size, size, int(rng.integers(2**31)), rng, advance)
             short = _shortfalls(optima, x)
         n_large, n = n_large + int((short > epsilon).sum()), n + size
         error = _TEST_ERROR / 2 ** max(level, 1)
@@ -217,9 +257,10 @@ def regret_is_small(
 
 
 def _optima(
-    fit: Fit | ModelAverage, x: np.ndarray, domain: Domain, success: Success | None, minimize: bool, n_optima: int,
-    n_hyperparameters: int, seed: int, rng: np.random.Generator, advance: Callable[..., None],
+    recommended: Recommended, n_optima: int, n_hyperparameters: int, seed: int, rng: np.random.Generator,
+    advance: Callable[..., None],
 ) -> list[OptimizedPaths]:  # fmt: skip
+    x, fit, domain, success, minimize = recommended
     ensemble = ensemble_of(fit, draws=n_hyperparameters, random_seed=seed)
     gps = conditioned_gps(ensemble, n_hyperparameters, minimize=minimize, random_seed=seed)
     if success is not None and domain.is_pool:

@@ -72,9 +72,7 @@ class ListedPrice(Price):
         self._known: dict[bytes, float] = {}
         for row, price in zip(X + 0.0, self.prices.tolist(), strict=True):
             if self._known.setdefault(row.tobytes(), price) != price:
-                raise ValueError(
-                    f"the pool lists the point {row.tolist()} at two prices: add an input that tells them apart"
-                )
+                raise ValueError(f"the pool lists {row.tolist()} at two prices: add an input that tells them apart")
 
     def of(self, X: np.ndarray, rows: Sequence[int] | None = None) -> np.ndarray:
         """Prices (m,) of points X (m, D) or of ``rows``, where not -1; a ValueError for points not in the pool."""
@@ -85,10 +83,7 @@ class ListedPrice(Price):
             ]
             return np.array(prices, float)
         except KeyError:
-            raise ValueError(
-                "the pool has the prices of its own points only: pass the candidate that was asked for as asked=, or "
-                "make the learner with a function of a table of points as cost="
-            ) from None
+            raise ValueError("the pool has the prices of its own points only: pass the candidate as asked=") from None
 
 
 def read_price(cost: Cost | None, candidates: Candidates, inputs: Sequence) -> Price | None:
@@ -98,10 +93,7 @@ def read_price(cost: Cost | None, candidates: Candidates, inputs: Sequence) -> P
     if callable(cost):
         return Price(cost, inputs, candidates.places(_TRIED), candidates.limits)
     if isinstance(cost, str) or np.ndim(cost) != 1:
-        raise TypeError(
-            "cost must be a function of a table of points, such as lambda table: 5 + 0.1 * table['temperature'], the "
-            f"name of a column of the pool, or a price for each point of the pool; got {cost!r}"
-        )
+        raise TypeError(f"cost must be a function of a table, a column of the pool, or a price a row; got {cost!r}")
     if not isinstance(candidates, Pool):
         raise ValueError(f"prices of points are for a pool; of {candidates} cost is a function of a table of points")
     return ListedPrice(cost, candidates.X)

@@ -16,7 +16,7 @@ from pymc_active.criteria.epig import N_TARGETS
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.criteria.screening import AnyCriterion
 from pymc_active.inference.fit import Fit
-from pymc_active.learner.candidates import Box, Candidates, Pool, SpaceCandidates
+from pymc_active.learner.candidates import Box, Candidates, Choice, Pool, SpaceCandidates
 from pymc_active.learner.first_design import FirstDesign, inputs_of
 from pymc_active.learner.lazy_pool import LazyPool
 from pymc_active.learner.ledger import Ledger
@@ -36,21 +36,11 @@ from pymc_active.support.data import Data
 from pymc_active.support.tables import name_of_input
 from pymc_active.support.user_warnings import DataWarning, warn_if, warn_user
 
-# The criterion of each goal, for GPs and for other models.
-GOALS = {
-    "function": "integrated_variance",
-    "hyperparameters": "bald",
-    "model": "bams",
-    "maximum": "expected_improvement",
-}
-GOALS_OF_PROCESSES = {
-    "function": "epig",
-    "parameters": "bald",
-    "model": "bams",
-    "maximum": "expected_improvement",
-}
-# That of a function on the scale of a link: its variance where outcomes are certain anyway does not matter.
-GOALS_OF_OUTCOMES = GOALS | {"function": "epig"}
+# The criterion of each goal, for GPs and for other models. That of a function on the scale of a link is epig: its
+# variance where outcomes are certain anyway does not matter.
+_OF_ANY = {"model": "bams", "maximum": "expected_improvement"}
+GOALS = {"function": "integrated_variance", "hyperparameters": "bald", **_OF_ANY}
+GOALS_OF_PROCESSES = {"function": "epig", "parameters": "bald", **_OF_ANY}
 # Points of a box at which a model is tried.
 _PLACES = 64
 # Spans of candidates that show a scaling for other data: in units of the priors (usually below ten), and of the data.
@@ -198,10 +188,7 @@ def new_run(
     if space is None and first is None and _has_labels(pool):
         space = pool
     if ((pool is None) and (space is None)) == (bounds is None):
-        raise ValueError(
-            "a learner chooses from a pool, a box, or a space: pass either pool=X_pool, bounds=[(low, high), ...], or "
-            "space=pma.Space({...})"
-        )
+        raise ValueError("a learner chooses from a pool, a box, or a space: pass either pool=X_pool, bounds or space")
     if isinstance(random_seed, int | np.integer) and random_seed >= 0:
         random_seed = int(random_seed)
     else:
@@ -233,10 +220,7 @@ def new_run(
         subject = FirstDesign(gpm, candidates, inputs, learn, inference, random_seed, likelihood)
     for model in subject.models.values():
         if model.levels and isinstance(candidates, Box):
-            raise ValueError(
-                f"column {next(iter(model.levels))} of X is the number of an output of pm.gp.cov.Coregion, and a box "
-                "holds all numbers between: list the points to choose from, of each output, in a pool"
-            )
+            raise ValueError(f"column {next(iter(model.levels))} of X numbers the outputs of Coregion: pass a pool")
         if isinstance(candidates, Pool):
             check_levels(candidates.X, model.levels)
         if isinstance(model, Process):
@@ -248,7 +232,7 @@ def new_run(
     if criterion is None:
         followed = [*subject.models.values(), subject]
         has_outcomes = any(getattr(one, "likelihood", None) is not None for one in followed)
-        criterion = (GOALS_OF_OUTCOMES if has_outcomes else goals)[learn]
+        criterion = (GOALS | {"function": "epig"} if has_outcomes else goals)[learn]
     several = learn == "model" or subject.are_several
     if X_target is not None:
         # A level takes targets with its threshold.
@@ -269,6 +253,7 @@ def new_run(
             model.posterior().check_twice_differentiable()
     no_data = Data(np.empty((0, len(inputs))), np.empty(0))
     data = no_data if isinstance(subject, FirstDesign) else subject.data.copy()
+    start = tuple(map(Choice, data.X, candidates.find(data.X), [np.nan] * len(data.X)))
     return Run(
         learn=learn,
         criterion=made,
@@ -278,7 +263,7 @@ def new_run(
         repeat=repeat,
         random_seed=random_seed,
         subject=subject,
-        ledger=Ledger(candidates, inputs).begun_with(data.X),
+        ledger=Ledger(candidates, inputs, start),
         verification=verification,
         data=data,
         generator=np.random.default_rng(random_seed).bit_generator.state,
@@ -298,9 +283,7 @@ def _check_candidates(process: Process, candidates: Candidates) -> None:
     if isinstance(candidates, LazyPool):
         raise ValueError("a dask pool is for GP models: pass an array, or rows of it")
     if isinstance(candidates, Box) and (whole := process.whole_inputs):
-        raise ValueError(
-            f"{', '.join(whole)} must be whole numbers, and a box holds all numbers between: list candidates in a pool"
-        )
+        raise ValueError(f"{', '.join(whole)} must be whole numbers, unlike a box: list candidates in a pool")
     process.check_rows(candidates.X if isinstance(candidates, Pool) else candidates.places(_PLACES))
 
 

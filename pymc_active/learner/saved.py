@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -22,7 +23,6 @@ from pymc_active.laplace.fitting import fit_from_dataset
 from pymc_active.learner.candidates import Box, Choice, Pool, rows_taken
 from pymc_active.learner.first_design import FirstDesign, MakeModel
 from pymc_active.learner.lazy_pool import LazyPool
-from pymc_active.learner.ledger import Ledger
 from pymc_active.learner.models_followed import ONLY, FollowedModels, spanned
 from pymc_active.learner.price import ListedPrice
 from pymc_active.learner.run import Run, new_run
@@ -42,8 +42,6 @@ KIND = "pymc_active.active.Learner"
 FORMAT_VERSION = 9
 # Fields of a run that go into the file as they are.
 _PLAIN = ("learn", "minimize", "repeat", "random_seed", "steps")
-# Deepest nesting of a user's notes, to detect a dict that contains itself.
-_DEEPEST = 50
 # Errors that damaged contents cause, besides a ValueError that says more.
 _DAMAGE = (LookupError, AttributeError, StopIteration, OverflowError, RecursionError, NotImplementedError)
 
@@ -105,6 +103,8 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
             groups[f"{track.last.kind}/{number}"] = track.last.to_dataset()
         memory = {"label": write_label(label), "description": gpm.description, "last_search": track.last_search}
         models.append(memory | _recipe(gpm))
+    # Those that have no recipe.
+    own = {label: gpm for (label, gpm), one in zip(members.items(), models, strict=True) if one["recipe"] is None}
     document = {
         **{name: getattr(run, name) for name in _PLAIN},
         "notes": notes,
@@ -117,16 +117,10 @@ def to_contents(run: Run, notes: dict[str, Any], with_models: bool = False) -> C
         "space": None if ledger.space is None else ledger.space.to_json(),
         "models": models,
         "is_fitted": run.fit is not None,
-        "pickled": _pickled(members, models) if with_models else None,
+        "pickled": b64encode(cloudpickle.dumps(own)).decode() if with_models else None,
         "memory": _memory(subject),
     }
     return Contents(groups, document)
-
-
-def _pickled(members: Mapping[Any, Any], saved: list[dict[str, Any]]) -> str:
-    """The models that have no recipe, by label, as text."""
-    own = {label: gpm for (label, gpm), one in zip(members.items(), saved, strict=True) if one["recipe"] is None}
-    return b64encode(cloudpickle.dumps(own)).decode()
 
 
 def from_contents(
@@ -141,10 +135,7 @@ def from_contents(
     """The run in a file; arguments and errors as for :meth:`Learner.load`."""
     if model is None and (pickled := contents.document.get("pickled")):
         if not allow_pickle:
-            raise ValueError(
-                "the file holds the model as a pickle, which can run any code: pass allow_pickle=True if you trust it, "
-                "or the model as model="
-            )
+            raise ValueError("a pickle can run any code: pass allow_pickle=True if you trust it, or the model")
         model = cloudpickle.loads(b64decode(pickled)) or None
     try:
         return _from_contents(contents, model, criterion, pool, space, cost)
@@ -168,10 +159,13 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
     if "has_function" in memory:
         gpm = _function(memory["has_function"], model)
     else:
-        own = _own_models(document["models"], model)
-        outcomes = {read_label(one["label"]): one.get("outcome") for one in document["models"]}
-        own = spanned({k: Process(one, outcomes[k]) if isinstance(one, pm.Model) else one for k, one in own.items()})
-        models = _models(document["models"], own, data)
+        saved = {read_label(one["label"]): one for one in document["models"]}
+        own = {
+            label: Process(one, saved[label].get("outcome")) if isinstance(one, pm.Model) else one
+            for label, one in _own_models(saved, model).items()
+        }
+        own = spanned(own)
+        models = _models(saved, own, data)
         gpm = models if memory["is_several"] else models[ONLY]
     space = _space(document.get("space"), space)
     if document.get("has_cost") and cost is None:
@@ -205,9 +199,16 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
             ledger, subject = replace(ledger, inputs=names), subject.named(names)
     else:
         subject = _remembering(subject, document, groups, own)
-    if isinstance(ledger.candidates, LazyPool):
-        _check_rows(groups["lazy_pool"], ledger.candidates)
-    _check(ledger, len(y))
+    if isinstance(lazy := ledger.candidates, LazyPool):
+        offered = groups["lazy_pool"]
+        if not np.array_equal(lazy.read(offered["row"].to_numpy()), offered["X"].to_numpy()):
+            raise ValueError("pool is not the dask array of the saved run: rows that were offered differ")
+    if len(start) + len(told) != len(y):
+        raise ValueError(
+            f"the file is damaged: {len(y)} observations, but {len(start)} at the start and {len(told)} told"
+        )
+    if not all(-1 <= choice.row < len(ledger.candidates) for choice in (*ledger.tried, *ledger.pending)):
+        raise ValueError("the file is damaged: it has asked for rows that are not in its pool")
     if not isinstance(document["notes"], dict):
         raise ValueError(f"the file is damaged: its notes are {type(document['notes']).__name__} instead of a dict")
     read_generator(document["generator"])
@@ -223,36 +224,17 @@ def _from_contents(contents: Contents, model: Any, criterion: Any, pool: Any, sp
     return replace(run, fit=fit, verified=None if run.verification.is_due(len(y), run.n_start) else fit)
 
 
-def _check_notes(value: Any, at: str = "learner.notes", depth: int = 0) -> None:
-    """Raise a ValueError that names the first value that a file cannot restore exactly."""
-    if depth > _DEEPEST:
-        raise ValueError(f"learner.notes are nested more than {_DEEPEST} levels deep, or contain themselves")
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"{at} has the key {key!r}, but keys in a file must be text: use str(key)")
-            _check_notes(part, f"{at}[{key!r}]", depth + 1)
-    elif at == "learner.notes":
-        raise ValueError(f"{at} must be a dict; got {type(value).__name__}")
-    elif isinstance(value, list):
-        for i, part in enumerate(value):
-            _check_notes(part, f"{at}[{i}]", depth + 1)
-    elif not (value is None or isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value))):
-        what = repr(value) if isinstance(value, float) else type(value).__name__
+def _check_notes(notes: Any) -> None:
+    """Raise a ValueError for notes that a file cannot restore exactly."""
+    try:
+        is_kept = isinstance(notes, dict) and json.loads(json.dumps(notes, allow_nan=False)) == notes
+    except (TypeError, ValueError, RecursionError):
+        is_kept = False
+    if not is_kept:
         raise ValueError(
-            f"{at} is {what}, which a file cannot hold: use dicts, lists, text, finite numbers, True, False and None "
-            "(for an array x.tolist())"
+            "learner.notes must be a dict of what a file can hold: dicts with text as keys, lists, text, finite "
+            f"numbers, True, False and None (for an array x.tolist()); got {notes!r:.200}"
         )
-
-
-def _check(ledger: Ledger, n: int) -> None:
-    """Raise a ValueError if the ledger has not ``n`` measured points, or rows that its pool does not have."""
-    n_start, n_told = len(ledger.start), len(ledger.told)
-    if n_start + n_told != n:
-        raise ValueError(f"the file is damaged: {n} observations, but {n_start} at the start and {n_told} told")
-    n_rows = len(ledger.candidates)
-    if not all(-1 <= choice.row < n_rows for choice in (*ledger.tried, *ledger.pending)):
-        raise ValueError(f"the file is damaged: it has asked for rows that are not among the {n_rows} of its pool")
 
 
 def _function(is_needed: bool, given: Any) -> MakeModel | None:
@@ -265,11 +247,11 @@ def _function(is_needed: bool, given: Any) -> MakeModel | None:
     return given
 
 
-def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
+def _own_models(saved: Mapping[Any, dict[str, Any]], given: Any) -> Mapping[Any, Any]:
     """The models that the user passed, by label."""
-    labels = [read_label(one["label"]) for one in saved]
+    labels = list(saved)
     if callable(given):
-        if not all(one["recipe"] is not None for one in saved):
+        if not all(one["recipe"] is not None for one in saved.values()):
             raise TypeError("the function of this run has made its model, which the file cannot hold: pass the model")
         given = None
     if given is None:
@@ -286,12 +268,10 @@ def _own_models(saved: list[dict[str, Any]], given: Any) -> Mapping[Any, Any]:
     return given
 
 
-def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], data: Data) -> dict[Any, Any]:
+def _models(saved: Mapping[Any, dict[str, Any]], own: Mapping[Any, Any], data: Data) -> dict[Any, Any]:
     """The models by label: the user's own where given, otherwise rebuilt from the file."""
     models = {}
-    missing = [read_label(one["label"]) for one in saved if one["recipe"] is None]
-    for one in saved:
-        label = read_label(one["label"])
+    for label, one in saved.items():
         if label in own:
             models[label] = _with_data(own[label], one, data)
         elif one["recipe"] is not None:
@@ -300,10 +280,10 @@ def _models(saved: list[dict[str, Any]], own: Mapping[Any, Any], data: Data) -> 
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"the file's recipe of the model {label!r} cannot be rebuilt: {error}") from error
         else:
-            what = "model=gpm" if len(saved) == 1 else f"model={{{', '.join(f'{one!r}: gpm' for one in missing)}}}"
+            missing = ", ".join(f"{label!r}: gpm" for label, other in saved.items() if other["recipe"] is None)
             raise ValueError(
                 f"the file cannot hold the model {one['description']!r}, because {one['reason']}: make it as before "
-                f"and pass {what}"
+                f"and pass model={'gpm' if len(saved) == 1 else f'{{{missing}}}'}"
             )
     return models
 
@@ -339,9 +319,10 @@ def _shapes(gpm: Model) -> dict[str, list[int]]:
 
 def _recipe(gpm: Model) -> dict[str, Any]:
     try:
-        return {"shapes": _shapes(gpm), "outcome": gpm.name, "recipe": gpm.recipe(), "reason": None}
+        recipe, reason = gpm.recipe(), None
     except ValueError as error:
-        return {"shapes": _shapes(gpm), "outcome": gpm.name, "recipe": None, "reason": str(error)}
+        recipe, reason = None, str(error)
+    return {"shapes": _shapes(gpm), "outcome": gpm.name, "recipe": recipe, "reason": reason}
 
 
 def _candidates(
@@ -352,10 +333,7 @@ def _candidates(
         n_rows, width = int(groups["lazy_pool"].attrs["n_rows"]), groups["constant_data"]["X"].shape[1]
         if given is None or not is_lazy(given) or given.shape != (n_rows, width):
             what = "nothing" if given is None else f"{type(given).__name__} of shape {np.shape(given)}"
-            raise ValueError(
-                f"the file cannot hold its dask array of candidates, of shape ({n_rows}, {width}): make it as before "
-                f"and pass it as pool=; got {what}"
-            )
+            raise ValueError(f"pass the dask array of candidates, of shape ({n_rows}, {width}), as pool=; got {what}")
         return given, None
     if given is not None:
         raise ValueError("pool= is for learners of a dask array; this file holds its candidates")
@@ -393,11 +371,6 @@ def _space(saved: dict[str, Any] | None, given: Any) -> Space | None:
     if n := saved["n_functions"]:
         raise ValueError(f"a file cannot hold the {n} function(s) among the constraints: pass the space as space=")
     return Space.from_json(saved)
-
-
-def _check_rows(group: xr.Dataset, candidates: LazyPool) -> None:
-    if not np.array_equal(candidates.read(group["row"].to_numpy()), group["X"].to_numpy()):
-        raise ValueError("pool is not the dask array of the saved run: rows that were offered differ")
 
 
 def _choices(group: xr.Dataset | None) -> tuple[Choice, ...]:

@@ -36,8 +36,7 @@ class Success:
         self, X: np.ndarray, failed: np.ndarray, low: np.ndarray, high: np.ndarray, random_seed: int,
         space: Space | None = None,
     ):  # fmt: skip
-        self._points, half = (X.tobytes(), failed.tobytes()), (high - low) / 2
-        self.worked, self._failed = X[~failed], X[failed]
+        self.worked, self._failed, half = X[~failed], X[failed], (high - low) / 2
         scale = (low + high) / 2, np.where(half > 0, half, 1.0)
         priors = {"log_outputscale": pm.Normal.dist(*_LOG_OUTPUTSCALE)}
         if len(low) > _MOST_INPUTS:
@@ -48,10 +47,6 @@ class Success:
         n_particles = _MANY if len(X) <= _UP_TO else FEWEST
         self._ensemble = run_smc(gpm, n_particles, np.random.default_rng(random_seed)).ensemble
         self._log_weights = np.log(self._ensemble.weights)[:, None]
-
-    def is_of(self, X: np.ndarray, failed: np.ndarray) -> bool:
-        """Whether it is fitted to these points."""
-        return self._points == (X.tobytes(), failed.tobytes())
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """At points (m, D) in the user's units, (m,)."""

@@ -40,11 +40,6 @@ class Track:
     # Number of points at the last full search of modes.
     last_search: int = -_SEARCH_EVERY
 
-    @property
-    def by_modes(self) -> bool:
-        """Whether modes represent the posterior."""
-        return self.inference == "laplace" or not self.gpm.shapes
-
     def follow(self, seed: int, anew: bool = False, **how: Any) -> Track:
         """The track after a fit to the data that the model holds: particles are updated, or modes followed.
 
@@ -53,7 +48,7 @@ class Track:
         # A seed for each n, so that earlier fits do not affect fresh ones.
         n, own = len(self.gpm.y), [] if self.stream is None else [self.stream]
         rng = np.random.default_rng((seed, n, *own))
-        if self.by_modes:
+        if self.inference == "laplace" or not self.gpm.shapes:
             return self._follow_modes(rng, anew, **how)
         last = None if anew else cast("ParticleFit | None", self.last)
         if last is not None and self.gpm.data.rows(slice(len(last.y))).equals(last.data):

@@ -50,10 +50,7 @@ class Verification:
         if isinstance(self.every, int | np.integer) and not isinstance(self.every, bool) and self.every >= 1:
             object.__setattr__(self, "every", int(self.every))
         elif not isinstance(self.every, str) or self.every not in ("never", "sometimes"):
-            raise ValueError(
-                "verify must be 'never', 'sometimes' or a whole number k >= 1 (every k-th point told); "
-                f"got {self.every!r}"
-            )
+            raise ValueError(f"verify must be 'never', 'sometimes' or a whole number k >= 1; got {self.every!r}")
 
     def is_due(self, n: int, n_start: int) -> bool:
         """Whether to verify a fit to ``n`` points in a run that began with ``n_start``."""

@@ -16,7 +16,7 @@ import pytensor.tensor as pt
 from pymc_active.kernels.cov import MeasurementNoise, Rescaled
 from pymc_active.kernels.node import Node
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.latent import latent_model, latent_scale, read_likelihood
+from pymc_active.models.latent import known_by_name, latent_model, latent_scale, read_likelihood
 from pymc_active.models.parameters import Parameters
 from pymc_active.models.pymc_model import PyMCModel, data_value, wrong_mean
 from pymc_active.models.recipe import write_prior, write_scale
@@ -26,7 +26,7 @@ from pymc_active.posterior.prior import RenewedPrior, scale_of_few
 from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.data import Data
 from pymc_active.support.labels import write_label
-from pymc_active.support.scaling import EQUAL, Affine, Scale, fit_scale, renewed_scale
+from pymc_active.support.scaling import EQUAL, Scale, fit_scale, renewed_scale
 from pymc_active.support.tables import Bounds, input_labels, read_bounds, read_inputs, read_outputs
 
 MEANS = ("constant", "linear", "zero")
@@ -70,8 +70,11 @@ class Blueprint(GPModel):
             self.box = self.space.limits
             default = self.space.scale if self.space.has_labels else self._within(*self.box)
             x_scale = default if x_scale is None else x_scale
-        if self.box is not None:
-            y_scale = self._default_scale() if y_scale is None else y_scale
+        if self.box is not None and y_scale is None:
+            if self.likelihood is None:
+                y_scale = renewed_scale(self._data.y)
+            else:
+                y_scale = latent_scale(self.likelihood, *self._data[1:])
         if mean is None:
             mean = "zero" if self.box is None else "constant"
         self.x_map = fit_scale(x_scale, points, "x_scale")
@@ -92,8 +95,7 @@ class Blueprint(GPModel):
             self.parameters.add_exponential(name.removeprefix("log_"), name, unit)
         self.parameters.check_names()
 
-        free = set(self.parameters.free)
-        if self.y_map.is_renewed and not all(self.parameters.is_normal(name) for name in self._on_y if name in free):
+        if self.y_map.is_renewed and not all(map(self.parameters.is_normal, self._free(self._on_y))):
             self.y_map = replace(self.y_map, is_renewed=False)
         self._is_plain = isinstance(mean, str) and all(map(self.parameters.is_normal, self.parameters.free))
         context = pm.Model.get_context(error_if_none=False)
@@ -121,12 +123,6 @@ class Blueprint(GPModel):
             raise ValueError(f"{self.builder} takes a space of numbers only: ard_gp has kernels for labels")
         return read
 
-    def _default_scale(self) -> Affine | None:
-        """The scale of the latent function, or of y, where it is not given."""
-        if self.likelihood is None:
-            return renewed_scale(self._data[1])
-        return latent_scale(self.likelihood, *self._data[1:])
-
     def _check_latent(self, context: pm.Model | None) -> None:
         """Raise for what only a marginal Gaussian process, with normal outcomes, may have."""
         assert self.likelihood is not None
@@ -142,17 +138,7 @@ class Blueprint(GPModel):
     @property
     def outcomes(self) -> dict[str, Any]:
         """The builder's arguments that say what the outcomes are, with what is known of each row."""
-        sizes, name = self.data.y_sd, "normal" if self.likelihood is None else self.likelihood.name
-        sizes = sizes if sizes is None or self.likelihood is None else self.data.sizes
-        key = "y_sd" if self.likelihood is None else self.likelihood.size_name
-        return {"likelihood": name} | ({} if sizes is None or key is None else {key: sizes})
-
-    def read_known(self, n, X=None, y_sd=None, **sizes):
-        return read_likelihood("normal" if self.likelihood is None else self.likelihood.name, sizes, y_sd, n, X)[1]
-
-    def check_outcomes(self, y, y_sd=None):
-        if self.likelihood is not None:
-            self.likelihood.read(y, y_sd)
+        return {"likelihood": self.likelihood_name, **known_by_name(self.likelihood, self.data)}
 
     def _described(self, kernel: str) -> str:
         """The builder, what it was told of the kernel, and a likelihood that is not normal."""
@@ -391,7 +377,7 @@ class Blueprint(GPModel):
             "x_scale": write_scale(self.x_map),
             "y_scale": write_scale(self.y_map),
             "is_renewed": self.y_map.is_renewed,
-            "likelihood": "normal" if self.likelihood is None else self.likelihood.name,
+            "likelihood": self.likelihood_name,
             "box": None if self.box is None else [end.tolist() for end in self.box],
             "space": None if self.space is None else self.space.to_json(),
         }
@@ -439,11 +425,7 @@ def _with_known_noise(priors: Any, scale: float) -> Any:
     given = priors["noise"]
     noise = float(given) if isinstance(given, int | float | np.number) else np.nan
     if not 0 < noise < np.inf:
-        raise ValueError(
-            "priors['noise'] is the known noise: its standard deviation in units of y, a positive number; got "
-            f"{priors['noise']!r}. Give a distribution to log_noise, of the noise divided by the scale of y; for error "
-            "bars of single measurements pass y_sd"
-        )
+        raise ValueError(f"priors['noise'] is the known noise: an sd in units of y, a positive number; got {given!r}")
     if "log_noise" in priors:
         raise ValueError("priors has both noise and log_noise, which are the same: leave one out")
     rest = {name: prior for name, prior in priors.items() if name != "noise"}

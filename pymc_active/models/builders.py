@@ -17,6 +17,7 @@ from pymc_active.likelihoods.by_name import find_likelihood
 from pymc_active.models.blueprint import Blueprint
 from pymc_active.models.composite import composite_gp
 from pymc_active.models.gpmodel import GPModel
+from pymc_active.models.latent import known_by_name
 from pymc_active.models.parameters import Priors
 from pymc_active.models.recipe import read_recipe
 from pymc_active.posterior.array import EmbeddingPosterior, KernelPosterior
@@ -301,9 +302,7 @@ class EmbeddingGP(OneKernelGP):
         D = self.n_inputs
         d = count("n_components", self._n_components, D)
         if self._prior_scale is not None and "R" in self.parameters.priors:
-            raise ValueError(
-                "prior_scale is the sd of the default prior of R, which priors['R'] replaces: give one of the two"
-            )
+            raise ValueError("prior_scale is the sd of R's prior, which priors['R'] replaces: give one of the two")
         prior_scale = self._prior_scale
         if prior_scale is not None or "R" in self.parameters.priors:
             # Who says the scale of R does not want it learned.
@@ -351,11 +350,8 @@ def rebuild(recipe: dict[str, Any], X: np.ndarray, y: np.ndarray, y_sd: np.ndarr
     if builder not in _BUILDERS:
         raise ValueError(f"unknown builder {builder!r}; the known ones are {', '.join(sorted(_BUILDERS))}")
     columns, keywords = read_recipe(recipe)
-    likelihood = find_likelihood(keywords["likelihood"])
-    key = "y_sd" if likelihood is None else likelihood.size_name
-    per_row = y_sd if likelihood is None else Data(X, y, y_sd).sizes
-    size = {} if y_sd is None or key is None else {key: per_row}
-    gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **size, **keywords)
+    known = known_by_name(find_likelihood(keywords["likelihood"]), Data(X, y, y_sd))
+    gpm = _BUILDERS[builder](pd.DataFrame(X, columns=columns), y, **known, **keywords)
     gpm.label = recipe.get("label")
     if recipe["box"] is not None:
         low, high = np.array(recipe["box"], float).reshape(2, len(columns))

@@ -41,10 +41,11 @@ _COMPOSITE_PRIORS = {
     "log_alpha": (np.log(0.05), np.sqrt(0.5)),
     "location": (0.5, 1.0),
     "log_width": (np.log(0.01), 1.0),
+    "log_lengthscale_PER": (np.log(2.0), np.sqrt(0.5)),
+    "log_lengthscale_PER0": (np.log(2.0), np.sqrt(0.5)),
+    # A step beyond the data cannot be seen.
+    "location_STEP": (0.5, 0.3),
 }
-# A step beyond the data cannot be seen.
-_STEP_LOCATION_PRIOR = (0.5, 0.3)
-_PERIODIC_LENGTHSCALE_PRIOR = (np.log(2.0), np.sqrt(0.5))
 # The noise prior of the toolbox all but fixes the noise, and its lines of slope 0.4 have a third of the sd of other
 # terms over [0, 1], so that trends were flattened: the wide ones are the default.
 _NOISE_PRIORS = {"wide": (np.log(0.1), 1.0), "toolbox": (np.log(0.01), np.sqrt(0.1))}
@@ -217,9 +218,7 @@ class CompositeGP(Blueprint):
         for base, name in zip(self._bases, self._names, strict=True):
             columns = self._columns(base)
             for kind in _PARAMETERS[base.name]:
-                is_periodic_lengthscale = base.name in _PERIODIC and kind == "log_lengthscale"
-                prior = _PERIODIC_LENGTHSCALE_PRIOR if is_periodic_lengthscale else _COMPOSITE_PRIORS[kind]
-                prior = _STEP_LOCATION_PRIOR if (base.name, kind) == ("STEP", "location") else prior
+                prior = _COMPOSITE_PRIORS.get(f"{kind}_{base.name}", _COMPOSITE_PRIORS[kind])
                 if kind == "log_outputscale" and base.name in _LINES and self.priors != "toolbox":
                     prior = _SLOPE_PRIOR
                 own = [next(seasons[column]) for column in columns if kind == "log_period" and periods[column]]
@@ -236,7 +235,8 @@ class CompositeGP(Blueprint):
                     # That of a line is per unit of its input.
                     unit = 1 / unit if base.name in _LINES else 1.0
                     unit *= self.y_map.scale if f"{kind}_{name}" in self.outputscales else 1.0
-                unit = 1.0 if kind == "log_alpha" or is_periodic_lengthscale else unit
+                if kind == "log_alpha" or (kind == "log_lengthscale" and base.name in _PERIODIC):
+                    unit = 1.0
                 if kind != "location":
                     self.parameters.add_exponential(f"{kind.removeprefix('log_')}_{name}", f"{kind}_{name}", unit)
                 elif not self.x_map.is_identity:
@@ -344,10 +344,7 @@ def known_periods(period: Any, inputs: list) -> list[list[float]]:
         [] if one is None else list(one) if isinstance(one, list | tuple | np.ndarray) else [one] for one in periods
     ]
     if len(periods) != len(inputs) or any(number is None or np.ndim(number) for one in several for number in one):
-        raise ValueError(
-            f"period must have one number (or None, or a tuple of its seasons) for each of {len(inputs)} inputs, or be "
-            f"a dict by label; got {period!r}"
-        )
+        raise ValueError(f"period must have one number, None or tuple for each of {len(inputs)} inputs; got {period!r}")
     numbers = [[float(read_numbers(number, "period")) for number in one] for one in several]
     if not all(0 < number < np.inf for one in numbers for number in one):
         raise ValueError(f"period must be positive, in the units of X; got {period!r}")

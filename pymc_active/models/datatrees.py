@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pymc_active.models.free_variables import draw_prior, log_prior_by_variable, obstacles
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.model import Model
-from pymc_active.models.prior_draws import draw_prior, log_prior_by_variable, obstacles
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.factor import LOG_2PI, Factor, NotPositiveDefiniteError
 from pymc_active.posterior.latent import LatentPosterior

@@ -1,4 +1,4 @@
-"""The free variables of a PyMC model: their shapes, draws from the prior, and the way to the unconstrained space."""
+"""The free variables of a model: shapes, the way to the unconstrained space, draws from the prior and its densities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import pytensor
 from pymc.pytensorf import collect_default_updates, reseed_rngs
 from pytensor.graph.replace import clone_replace
 
+from pymc_active.models.gpmodel import GPModel
+from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.compile_mode import may_round, vm_mode
+from pymc_active.posterior.prior import GaussianPrior
 
 
 def function(inputs: list, outputs: list) -> Callable:
@@ -86,3 +89,37 @@ class FreeVariables:
         # Copies of the generators would take most of the time.
         mode = vm_mode().including("random_make_inplace")
         return pytensor.function([], variables, updates=updates, mode=mode), list(updates)
+
+
+def draw_prior(gpm: GPModel, posterior: Posterior, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Unconstrained draws (draws, P') for a posterior of this model; a ValueError for a prior that has none."""
+    prior: Any = getattr(posterior, "prior", None)
+    if isinstance(prior, GaussianPrior):
+        return prior.mean + prior.sd * rng.normal(size=(draws, len(prior.mean)))
+    check_prior(gpm)
+    return gpm.unconstrain(gpm.draw_prior(draws, int(rng.integers(2**31))))
+
+
+def log_prior_by_variable(gpm: GPModel, posterior: Any, thetas: np.ndarray) -> dict[str, np.ndarray]:
+    """Log prior density (S,) of each free variable at thetas (S, P), in the user's space, summed over its entries."""
+    if isinstance(getattr(posterior, "prior", None), GaussianPrior):
+        entries = gpm.unflatten(posterior.prior.entries(thetas))
+        return {name: values.reshape(len(thetas), -1).sum(1) for name, values in entries.items()}
+    terms = posterior.log_prior_terms(thetas)
+    return {name: terms[:, i] for i, name in enumerate(gpm.free)}
+
+
+def obstacles(gpm: GPModel) -> list[str]:
+    """Names of what keeps the prior of a model from being drawn from."""
+    if isinstance(getattr(gpm.posterior(), "prior", None), GaussianPrior):
+        return []
+    model = gpm.model
+    flat = [rv for rv in model.free_RVs if not is_drawn(rv)]
+    others = [*flat, *model.potentials, *(rv for rv in model.observed_RVs if rv.name != gpm.name)]
+    return [str(variable.name) for variable in others]
+
+
+def check_prior(gpm: GPModel) -> None:
+    """Raise a ValueError if the prior of a model cannot be drawn from."""
+    if others := obstacles(gpm):
+        raise ValueError(f"the prior cannot be drawn from, because of {', '.join(others)}: use method='laplace'")

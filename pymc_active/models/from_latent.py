@@ -17,7 +17,6 @@ from pymc_active.likelihoods.binary import Bernoulli, Binomial, LogitBernoulli, 
 from pymc_active.likelihoods.counts import NegativeBinomial, Poisson
 from pymc_active.likelihoods.student_t import StudentT
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.latent import read_likelihood
 from pymc_active.models.marginal import check_diagonal, check_parameters, embedding_name, input_names, shared_variable
 from pymc_active.models.pymc_model import PyMCModel, data_value
 from pymc_active.posterior.latent_graph import LatentGraphPosterior, LatentGraphs
@@ -79,12 +78,6 @@ class LatentModel(PyMCModel):
     def make(self):
         raise ValueError(f"graphs are of marginal Gaussian processes; this is a latent one with {self.likelihood.name}")
 
-    def read_known(self, n, X=None, y_sd=None, **sizes):
-        return read_likelihood(self.likelihood.name, sizes, y_sd, n, X)[1]
-
-    def check_outcomes(self, y, y_sd=None):
-        self.likelihood.read(y, y_sd)
-
     def _set_data(self, X, y, y_sd):
         self.check_outcomes(y, y_sd)
         if y_sd is not None and self.y_sd_data is None:
@@ -102,10 +95,8 @@ def not_recognised(name: str, gp: Any, why: str) -> ValueError:
     return ValueError(
         f"the distribution of {name!r} is not recognised ({why}). It may be pm.Bernoulli or pm.Binomial, logit_p={f} "
         f"or p=pm.math.invprobit({f}), pm.Poisson or pm.NegativeBinomial with mu=exp({f}), or pm.StudentT with mu={f} "
-        "and nu above 2, as in 2 + a positive variable; the n of pm.Binomial, or an exposure times exp, is one pm.Data "
-        "with a number a row; rows without outcomes are left out. An intercept belongs into the mean_func of gp, a "
-        "factor into its cov_func, another GP into a sum of GPs, whose prior is called. Else, builders have such "
-        f"likelihoods, as pma.ard_gp(X, y, likelihood='poisson'); {OTHERS}"
+        "and nu above 2; the n of pm.Binomial, or an exposure, is one pm.Data with a number a row. An intercept "
+        f"belongs into the mean_func of gp, a factor into its cov_func, another GP into a sum of GPs. {OTHERS}"
     )
 
 
@@ -124,9 +115,7 @@ def outcome_of(model: pm.Model, gp: pm.gp.Latent, name: str | None, latent: Any)
         raise ValueError(f"{wanted}, and nothing else, must depend on {f.name!r}; here does {names}. {OTHERS}")
     [outcome] = outcomes
     if isinstance(outcome.owner.op, NormalRV):
-        raise ValueError(
-            f"{outcome.name!r} is normal: pm.gp.Marginal and pma.from_marginal(gp) are exact for it, and faster"
-        )
+        raise ValueError(f"{outcome.name!r} is normal: pm.gp.Marginal and pma.from_marginal(gp) are exact for it")
     if type(outcome.owner.op) not in _KINDS or outcome.type.ndim != 1:
         raise not_recognised(outcome.name, gp, f"{outcome.type.ndim} dimension(s), {outcome.owner.op}")
     return outcome

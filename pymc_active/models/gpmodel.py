@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_active.kernels.expressions import Expression, parse
+from pymc_active.models.latent import read_likelihood
 from pymc_active.models.model import Model
 from pymc_active.posterior.base import Posterior
 from pymc_active.support.arguments import kind_of
@@ -39,7 +40,6 @@ class GPModel(Model):
 
     x_map: Affine
     y_map: Affine
-    # Of outcomes given the latent function; None if they are normal.
     if_behind = "give bounds, or a y_scale, or priors in the units of the data"
     if_stuck = "K + noise is nearly singular: give log_noise a prior that keeps it away from zero"
 
@@ -50,6 +50,14 @@ class GPModel(Model):
     @abstractmethod
     def posterior(self, compile_kwargs: dict | None = None) -> Posterior:
         """The log posterior given the current data: by arrays, or with ``compile_kwargs`` or if it must, by graphs."""
+
+    @property
+    def likelihood_name(self) -> str:
+        """The builder's argument."""
+        return "normal" if self.likelihood is None else self.likelihood.name
+
+    def read_known(self, n, X=None, y_sd=None, **sizes):
+        return read_likelihood(self.likelihood_name, sizes, y_sd, n, X)[1]
 
     def with_expression(self, expression: str | Expression) -> GPModel:
         """The same :func:`composite_gp` with another kernel: its current data, scales, mean and priors."""

@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.likelihoods.by_name import find_likelihood
+from pymc_active.support.data import Data
 from pymc_active.support.scaling import Affine, scale_about_median
 from pymc_active.support.tables import read_error_bars, read_numbers, read_outputs
 
@@ -34,6 +35,14 @@ def read_likelihood(
     if y_sd is not None:
         raise ValueError(f"y_sd, error bars, are for likelihood='normal'; this is {name!r}")
     return likelihood, _read_size(keys[0], sizes[keys[0]], n, X) if keys else None
+
+
+def known_by_name(likelihood: Likelihood | None, data: Data) -> dict[str, Any]:
+    """The argument of a builder that has what is known of each row besides y, if anything is."""
+    name = "y_sd" if likelihood is None else likelihood.size_name
+    if data.y_sd is None or name is None:
+        return {}
+    return {name: data.y_sd if likelihood is None else data.sizes}
 
 
 def _read_size(name: str, size: Any, n: int, X: Any) -> np.ndarray:

@@ -64,16 +64,9 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
     ['ls_log__']
     """
     if not isinstance(gp, pm.gp.Marginal):
-        raise TypeError(
-            f"gp must be a pm.gp.Marginal; got {type(gp).__name__}. A pm.gp.Latent is for pma.from_latent(gp, name); "
-            "for models with other GPs, such as HSGP, and without any, there are pma.fit(model) and "
-            "pma.Learner(model, ...)"
-        )
+        raise TypeError(f"gp must be a pm.gp.Marginal; got {type(gp).__name__}: see pma.from_latent and pma.fit(model)")
     if isinstance(gp, pm.gp.MarginalApprox):
-        raise TypeError(
-            "gp is a pm.gp.MarginalApprox, which approximates the likelihood by inducing points. Write the same model "
-            "with pm.gp.Marginal; if there are many points, pymc_active.informative_rows(gpm, n) chooses some of them"
-        )
+        raise TypeError("gp is a pm.gp.MarginalApprox: take pm.gp.Marginal, of pma.informative_rows if there are many")
     model = pm.Model.get_context(error_if_none=False) if model is None else model
     if not isinstance(model, pm.Model):
         raise TypeError(f"from_marginal needs the pm.Model that gp is in: pass model=; got {type(model).__name__}")
@@ -111,10 +104,7 @@ def from_marginal(gp: pm.gp.Marginal, name: str | None = None, *, model: pm.Mode
 def check_parameters(gp: Any, model: pm.Model, integrated: Iterable[str] = ()) -> None:
     """Refuse a GP with parameters of another model, or a model without continuous ones, besides ``integrated``."""
     if set(integrated) >= {variable.name for variable in model.free_RVs}:
-        raise ValueError(
-            "the model has no free parameters: there is nothing to fit. pma.ard_gp with numbers as priors makes such a "
-            "model, whose fit is exact"
-        )
+        raise ValueError("the model has no free parameters to fit: pma.ard_gp with numbers as priors makes one")
     discrete = [variable.name for variable in model.discrete_value_vars]
     if discrete:
         raise ValueError(f"hyperparameters must be continuous, and these are discrete: {discrete}")
@@ -176,10 +166,7 @@ def _check_likelihood(made: PyMCModel, likelihood: Any) -> None:
         values = made.value_of(own), made.value_of(of_gp)
         # PyMC adds a jitter.
         if not np.allclose(*values, 0, _ROUNDED * np.abs(values[0]).max()):
-            raise ValueError(
-                f"{made.name!r} is the likelihood of another pm.gp.Marginal, or of an earlier call of this one, which "
-                "has the X and sigma of its last call: make a GP for each likelihood, and pass that"
-            )
+            raise ValueError(f"{made.name!r} is the likelihood of another pm.gp.Marginal, or of an earlier call of it")
 
 
 def check_diagonal(made: PyMCModel, X: np.ndarray) -> None:

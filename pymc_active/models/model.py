@@ -80,7 +80,8 @@ class Model(Summarized, ABC):
 
     def check_outcomes(self, y: np.ndarray, y_sd: np.ndarray | None = None) -> None:
         """Raise a ValueError for outcomes (n,) that the model cannot have."""
-        return
+        if self.likelihood is not None:
+            self.likelihood.read(y, y_sd)
 
     @abstractmethod
     def check_replaceable(self) -> None:
@@ -168,10 +169,7 @@ class Model(Summarized, ABC):
             free = self.free
             names, entries = {*shapes, *self.model.named_vars}, set(point)
             if not entries <= names or not (entries >= set(shapes) or entries >= set(free)):
-                raise ValueError(
-                    f"a point needs the value variables {sorted(shapes)}, or the free variables {sorted(free)}; got "
-                    f"{sorted(point)}"
-                )
+                raise ValueError(f"a point needs the value variables {list(shapes)} or {free}; got {list(point)}")
             if not entries >= set(shapes):
                 return self.unconstrain({name: np.asarray(point[name], float)[None] for name in free})[0]
         parts = [np.empty(0)]

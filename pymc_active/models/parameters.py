@@ -78,10 +78,7 @@ class Parameters:
         elif isinstance(prior, TensorVariable) and hasattr(prior.owner, "op"):
             self._parameters[name] = _with_prior(name, prior, shape, dims)
         else:
-            raise TypeError(
-                f"priors[{name!r}] must be a distribution such as pm.Normal.dist(0, 1), or a number that fixes the "
-                f"parameter; got {prior!r}"
-            )
+            raise TypeError(f"priors[{name!r}] must be a distribution (pm.Normal.dist) or a number; got {prior!r}")
 
     def add_exponential(self, name: str, source: str, unit: Any) -> None:
         """A Deterministic: exp(source) in the user's unit."""

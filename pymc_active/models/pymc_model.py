@@ -38,10 +38,6 @@ def data_value(variable: Any) -> np.ndarray:
     return variable.eval(mode=vm_mode()) if hasattr(variable, "eval") else np.asarray(variable)
 
 
-def _is_constant(variable: Any) -> bool:
-    return not any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
-
-
 def wrong_mean(reason: str) -> ValueError:
     """The error for a mean function that is none of X."""
     return ValueError(
@@ -94,7 +90,8 @@ class PyMCModel(FreeVariables, GPModel):
     def check_replaceable(self):
         for what, variable in (("X", self.X_data), ("y", self.y_data)):
             if not isinstance(variable, SharedVariable):
-                state = "a constant" if _is_constant(variable) else "computed from other data"
+                has_data = any(isinstance(root, SharedVariable) for root in ancestors([pt.as_tensor(variable)]))
+                state = "computed from other data" if has_data else "a constant"
                 raise ValueError(
                     "a Learner and set_data replace the data of a model, so they need X and y as pm.Data inside it, "
                     f"such as X = pm.Data('X', X); {what} is {state} here. Fits, predictions and criteria work without."
@@ -113,19 +110,13 @@ class PyMCModel(FreeVariables, GPModel):
         self.check_replaceable()
         check_levels(X, self.levels)
         if y_sd is not None and self.y_sd_data is None:
-            raise ValueError(
-                "this PyMC model has no place for y_sd: pass it when a builder makes the model, or, in a model of your "
-                "own, make the error bars a column of X and sigma=pma.cov.ErrorBars(input_dim, column)"
-            )
+            raise ValueError("this PyMC model has no place for y_sd: pass it to a builder, or take pma.cov.ErrorBars")
         stored, coords = {}, {}
         new = [(self.X_data, X), (self.y_data, y), (self.y_sd_data, Data(X, y, y_sd).errors)]
         for variable, array in new[: 2 if self.y_sd_data is None else 3]:
             name, values = variable.name, array.astype(variable.type.dtype)
             if values.dtype.kind in "iu" and not np.array_equal(values, array):
-                raise ValueError(
-                    f"{name} is stored as whole numbers ({values.dtype}), and the new values are not whole: write "
-                    f"pm.Data({name!r}, values.astype(float)) in the model."
-                )
+                raise ValueError(f"{name} is stored as whole numbers ({values.dtype}): write values.astype(float)")
             stored[name] = values
             dim = (self.model.named_vars_to_dims.get(name) or (None,))[0]
             if dim is not None and self.model.coords.get(dim) is not None:

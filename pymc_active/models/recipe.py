@@ -33,13 +33,17 @@ def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
     if isinstance(priors, dict):
         priors = {name: _read_prior(prior) for name, prior in priors.items()}
     columns = pd.Index([read_label(label) for label in recipe["inputs"]], dtype=object, tupleize_cols=False)
-    scales = {"x_scale": recipe["x_scale"], "y_scale": _read_scale(recipe["y_scale"], recipe["is_renewed"])}
+    y_scale = recipe["y_scale"]
+    if recipe["is_renewed"] and y_scale is not None:
+        shift, width = map(np.asarray, y_scale)
+        y_scale = Affine(shift, width, is_renewed=True)
     return columns, {
         "mean": recipe["mean"],
         "priors": priors,
         "likelihood": recipe.get("likelihood", "normal"),
         "space": Space.from_json(recipe["space"]) if recipe.get("space") else None,
-        **scales,
+        "x_scale": recipe["x_scale"],
+        "y_scale": y_scale,
         **options,
     }
 
@@ -47,13 +51,6 @@ def read_recipe(recipe: dict[str, Any]) -> tuple[pd.Index, dict[str, Any]]:
 def write_scale(scale: Affine) -> list | None:
     """Shift and scale as JSON; None for the identity."""
     return None if scale.is_identity else [scale.shift.tolist(), scale.scale.tolist()]
-
-
-def _read_scale(scale: list | None, is_renewed: bool) -> Any:
-    if not is_renewed or scale is None:
-        return scale
-    shift, width = map(np.asarray, scale)
-    return Affine(shift, width, is_renewed=True)
 
 
 def write_prior(name: str, prior: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.advice import warn_of_data
+from pymc_active.models.free_variables import check_prior
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.models.prior_draws import check_prior
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.particles.particle_fit import ParticleFit

@@ -12,8 +12,8 @@ import numpy as np
 from pymc_active.inference.annealing import MOST_LEVELS, anneal
 from pymc_active.inference.fit import Fit
 from pymc_active.models.advice import warn_of_data
+from pymc_active.models.free_variables import draw_prior
 from pymc_active.models.gpmodel import GPModel, check_model
-from pymc_active.models.prior_draws import draw_prior
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm
 from pymc_active.posterior.row_space import Space, find_space
 from pymc_active.support.options import count

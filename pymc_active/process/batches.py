@@ -44,7 +44,8 @@ def _graphs(fgraph, node):
     op = node.op.core_op
     if not isinstance(op, OpFromGraph) or isinstance(op, SymbolicRandomVariable):
         return None
-    return vectorize_graph(op.inner_outputs, dict(zip(op.inner_inputs, node.inputs, strict=True)))
+    graph = op.fgraph.unfreeze()
+    return vectorize_graph(graph.outputs, dict(zip(graph.inputs, node.inputs, strict=True)))
 
 
 @node_rewriter([Blockwise])
