@@ -11,7 +11,7 @@ from . import types as types
 from .checking import advise as advise
 from .checking import check as check
 from .inference.ensemble import Ensemble as Ensemble
-from .inference.evidence import Evidence as Evidence
+from .inference.ensemble import Evidence as Evidence
 from .inference.fit import Fit as Fit
 from .laplace import LaplaceFit as LaplaceFit
 from .laplace import Mode as Mode

@@ -17,10 +17,8 @@ from scipy.stats import norm
 import pymc_active as pma
 from pymc_active.criteria import by_name
 from pymc_active.criteria.base import MatchedCriterion
-from pymc_active.inference.ensemble import Ensemble, Part
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.ensemble import Ensemble, Evidence, Part, systematic
 from pymc_active.inference.fit import Fit
-from pymc_active.inference.resampling import systematic
 from pymc_active.kernels import cov, radial
 from pymc_active.models.free_variables import draw_prior
 from pymc_active.plots.any_result import plot

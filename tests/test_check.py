@@ -18,7 +18,7 @@ from pymc_active.checking import compare as compare_module
 from pymc_active.checking import report as report_module
 from pymc_active.checking.verdict import Differences, verdict
 from pymc_active.criteria.by_name import criterion_names
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.ensemble import Evidence
 from pymc_active.information.mixture_entropy import symmetrized_kl
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles import choose, modes

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.checking import verdict
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.ensemble import Evidence
 from pymc_active.learner import verification
 from pymc_active.learner.verification import Verdict, Verification
 from pymc_active.predictions.predict import posterior_mean

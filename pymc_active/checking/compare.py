@@ -14,10 +14,8 @@ from pymc_active.criteria.base import Criterion, Scorer, relative_utility
 from pymc_active.criteria.by_name import CRITERIA, Named, criterion_names, make_criterion
 from pymc_active.criteria.epig import rows_among
 from pymc_active.criteria.maximum.domain import check_data, read_domain
-from pymc_active.inference.ensemble import Ensemble, ensemble_of_draws
-from pymc_active.inference.evidence import UNKNOWN, Evidence
+from pymc_active.inference.ensemble import UNKNOWN, Ensemble, Evidence, ensemble_of_draws, systematic
 from pymc_active.inference.fit import Fit
-from pymc_active.inference.resampling import systematic
 from pymc_active.information.mixture_entropy import mixture_moments, symmetrized_kl
 from pymc_active.information.mixture_quantiles import mixture_log_density
 from pymc_active.models.traces import trace_thetas
@@ -27,7 +25,7 @@ from pymc_active.posterior.row_space import FullSpace
 from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.process.fitting import fit_process
+from pymc_active.process.fit import fit_process
 from pymc_active.process.members import Members
 
 # A longer run has so many times the default number of particles.

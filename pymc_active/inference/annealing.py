@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
+from pymc_active.inference.ensemble import systematic
 from pymc_active.inference.hmc import Halves, Places, trajectories, where
-from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Likelihoods, NoFiniteStartError
 
 # Additional noise at the start, in variances of y, and the factor by which it grows until the prior has weight there.

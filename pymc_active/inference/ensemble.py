@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_active.inference.evidence import UNKNOWN, Evidence
-from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Moments, Posterior, State
 from pymc_active.posterior.row_space import Space
 from pymc_active.support.data import Data
@@ -26,6 +24,29 @@ MIXTURE_METHODS = ("modes", "draws")
 METHODS = GAUSSIAN_METHODS + MIXTURE_METHODS
 
 Seed = int | np.random.Generator | None
+
+
+@dataclass(frozen=True, repr=False)
+class Evidence(Summarized):
+    """Log p(y) of a model and its standard error, nats.
+
+    ``by`` is "smc" (annealed particles), "importance" (weighted or annealed draws around modes), "smc and importance"
+    (both, mixed), "laplace" (a Gaussian at the modes, of unknown error: NaN), "exact" (no free parameters, error 0) or
+    "unknown" (both NaN), as by "nuts".
+    """
+
+    value: float
+    error: float
+    by: str
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ± {self.error:.2f} nats, by {self.by}"
+
+    def _summary(self) -> Summary:
+        return Summary(f"Evidence {self}")
+
+
+UNKNOWN = Evidence(np.nan, np.nan, "unknown")
 
 
 class LocalGaussian(Protocol):
@@ -161,6 +182,15 @@ def equal_rows(weights: np.ndarray, n: int, random_seed: Seed) -> np.ndarray:
         return np.arange(min(n, len(weights)))
     rng = np.random.default_rng(random_seed)
     return rng.permutation(systematic(weights, n, rng))
+
+
+def systematic(weights: np.ndarray, draws: int, rng: np.random.Generator | None = None) -> np.ndarray:
+    """Rows chosen by systematic resampling, (draws,), in ascending order; weights (S,) add up to one.
+
+    Without a generator they are the middles of equal shares: of equal weights, evenly spaced rows.
+    """
+    comb = ((0.5 if rng is None else rng.uniform()) + np.arange(draws)) / draws
+    return np.minimum(np.searchsorted(np.cumsum(weights), comb), len(weights) - 1)
 
 
 def _equal(n: int) -> np.ndarray:

@@ -11,8 +11,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part, Seed, ensemble_of_draws
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Evidence, Part, Seed, ensemble_of_draws
 from pymc_active.inference.fit import Fit
 from pymc_active.laplace.draws.annealed import annealed_draws
 from pymc_active.laplace.draws.weighted import WeightedDraws, weighted_draws

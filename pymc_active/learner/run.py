@@ -28,7 +28,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import METHODS
 from pymc_active.posterior.graph import check_levels
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.process.fitting import METHODS as PROCESS_METHODS
+from pymc_active.process.fit import METHODS as PROCESS_METHODS
 from pymc_active.process.process import Process
 from pymc_active.spaces.space import read_space
 from pymc_active.support.arguments import check_flags

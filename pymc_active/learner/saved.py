@@ -29,7 +29,7 @@ from pymc_active.learner.run import Run, new_run
 from pymc_active.models.builders import rebuild
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.models.model import Model
-from pymc_active.particles.stored import particles_from_dataset
+from pymc_active.particles.particle_fit import particles_from_dataset
 from pymc_active.process.process import Process
 from pymc_active.spaces.space import Space, read_space
 from pymc_active.spaces.variables import Ordinal

@@ -15,7 +15,7 @@ from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.choose import choose
 from pymc_active.particles.particle_fit import ParticleFit, log_fresh
-from pymc_active.process.fitting import fit_process
+from pymc_active.process.fit import fit_process
 from pymc_active.process.process import Process
 
 # Points told between full mode searches of one model, or half as many as there were; in between its modes are followed.

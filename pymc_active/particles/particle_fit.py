@@ -15,11 +15,10 @@ import xarray as xr
 from scipy.special import expit, logsumexp, softmax
 
 from pymc_active.inference.annealing import MOST_LEVELS, Mover, Particles, effective
-from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Part
-from pymc_active.inference.evidence import Evidence
+from pymc_active.inference.ensemble import GAUSSIAN_METHODS, Ensemble, Evidence, Part, systematic
 from pymc_active.inference.fit import Fit
-from pymc_active.inference.resampling import systematic
 from pymc_active.laplace.fit import LaplaceFit
+from pymc_active.laplace.fitting import first_points
 from pymc_active.laplace.modes.search import SearchTask
 from pymc_active.laplace.modes.task import evidence_nearby, search_and_expand
 from pymc_active.models.gpmodel import GPModel, check_is_gp
@@ -27,6 +26,7 @@ from pymc_active.models.model import Model
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.row_space import Space, find_space
+from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summary
@@ -435,6 +435,56 @@ class ParticleFit(Fit):
     def _distinct_draws(self, draws, rng):
         rows, where = np.unique(self.swarm.resample(draws, rng), return_inverse=True)
         return self.swarm.space.lift(self.swarm.z[rows], rng), where
+
+
+def find_modes(fit: Fit) -> LaplaceFit:
+    """The modes of the posterior that a fit represents, with the Gaussian at each; takes up to seconds.
+
+    The search climbs from the best particles of different families. It may miss modes to which no particle is near;
+    :func:`fit_laplace` searches from many starts.
+
+    Parameters
+    ----------
+    fit : ParticleFit or LaplaceFit
+        A LaplaceFit is returned as it is.
+
+    Returns
+    -------
+    LaplaceFit
+        Given the data of the fit.
+
+    Raises
+    ------
+    TypeError
+        For anything but a fit of one model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_active as pma
+    >>> x = np.linspace(-2, 2, 10)
+    >>> fit = pma.fit(pma.ard_gp(x[:, None], np.sin(x)), random_seed=1, progressbar=False)
+    >>> list(pma.find_modes(fit).point)
+    ['log_lengthscale', 'log_outputscale', 'log_noise']
+    """
+    if isinstance(fit, LaplaceFit):
+        return fit
+    if not isinstance(fit, ParticleFit):
+        raise TypeError(f"find_modes takes a fit of one model; got {kind_of(fit)}")
+    return fit.modes_found
+
+
+def particles_from_dataset(gpm: GPModel, stored: xr.Dataset, renew: Callable[..., ParticleFit]) -> ParticleFit:
+    """The fit that :meth:`ParticleFit.to_dataset` wrote; the data of ``gpm`` begin with the data of that fit."""
+    data = first_points(gpm, int(stored.attrs["n_observations"]))
+    with one_blas_thread():
+        space = find_space(gpm.posterior().with_data(*data), gpm.embedding_slice)
+    z = np.array(stored["z"].to_numpy(), float)
+    if z.shape[1] != (n := space.posterior.n_parameters):
+        raise ValueError(f"the stored particles have {z.shape[1]} parameters, but the model has {n}")
+    values: dict[str, Any] = {name: stored[name].to_numpy() for name in COLUMNS}
+    values |= {name: float(stored[name]) for name in NUMBERS}
+    return ParticleFit(gpm, data, Swarm(space, z, **values), json.loads(stored.attrs["diagnostics"]), renew)
 
 
 def in_space(gpm: GPModel, swarm: Swarm, data: Data, rng: np.random.Generator | None = None) -> Swarm:

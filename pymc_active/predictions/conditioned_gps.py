@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pymc_active.inference.ensemble import Ensemble, equal_rows
+from pymc_active.inference.ensemble import Ensemble, equal_rows, systematic
 from pymc_active.inference.fit import Fit
-from pymc_active.inference.resampling import systematic
 from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.posterior.conditioned import ConditionedGP
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.predictions.ensembles import Source, as_ensemble
-from pymc_active.predictions.kept_states import kept_states
+from pymc_active.predictions.moments import kept_states
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 

@@ -17,8 +17,9 @@ from pymc_active.likelihoods.binary import Bernoulli
 from pymc_active.likelihoods.warped import Mapped
 from pymc_active.posterior.latent import LatentPosterior
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.predictions.outcomes import DRAWS, weighted_quantiles
 
+# Draws of an outcome in all.
+DRAWS = 8192
 # Members of a model that score outcomes without a formula.
 _SOME = 96
 # The middles of equally probable parts, values of a standard normal there, which stand for f, and numbers in an array.
@@ -229,6 +230,12 @@ def _mutual(log: np.ndarray, weights: np.ndarray) -> np.ndarray:
     total = np.einsum("s,ksm->km", weights, probability)
     inner = np.einsum("s,ksm->m", weights, xlogy(probability, probability))
     return np.maximum(inner - xlogy(total, total).sum(0), 0.0)
+
+
+def weighted_quantiles(draws: np.ndarray, weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Weighted quantiles (q, m) of draws (S, m), values that were drawn."""
+    weights = np.broadcast_to(weights[:, None], draws.shape)
+    return np.quantile(draws, probabilities, axis=0, weights=weights, method="inverted_cdf")
 
 
 def _columns(p: Mixture, columns: slice) -> Mixture:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from pymc_active.inference.ensemble import LocalGaussian
 from pymc_active.posterior.base import Moments, Posterior, State
-from pymc_active.predictions.kept_states import kept_states, most_kept
 from pymc_active.support.tables import blocks
 from pymc_active.support.threads import one_blas_thread
 
 # Predictive variances below this fraction of the prior plus noise variance are rounding errors.
 _SMALLEST_VARIANCE = 1e-10
+# Bytes of all factorisations kept, such as 24 of 1,000 points; but that many of any size, as fits to many points have.
+_BYTES, _LEAST = 3 * 2**27, 16
+
+_kept: WeakKeyDictionary[Posterior, dict[bytes, State]] = WeakKeyDictionary()
+_lock = Lock()
 
 
 class PredictiveMoments(NamedTuple):
@@ -96,6 +102,34 @@ def _states(posterior: Posterior, thetas: np.ndarray) -> Iterator[State]:
     step = most_kept(len(posterior.y))
     for start in range(0, len(thetas), step):
         yield from kept_states(posterior, thetas[start : start + step])
+
+
+def _bytes(n: int) -> int:
+    # L and its inverse.
+    return 16 * n * n
+
+
+def most_kept(n: int) -> int:
+    """How many factorisations of n points are kept."""
+    return max(_BYTES // _bytes(max(n, 1)), _LEAST)
+
+
+def kept_states(posterior: Posterior, thetas: np.ndarray) -> list[State]:
+    """:meth:`~pymc_active.posterior.base.Posterior.light_states`, made once if there is room for them."""
+    keys, n = [theta.tobytes() for theta in thetas], len(posterior.y)
+    before = _kept.get(posterior, {})
+    missing = {key: row for row, key in enumerate(keys) if key not in before}
+    made = dict(zip(missing, posterior.light_states(thetas[list(missing.values())]), strict=True)) if missing else {}
+    kept = [before[key] if key in before else made[key] for key in keys]
+    with _lock:
+        # Other posteriors give way; of this one the first draws stay, which come first the next time, too.
+        if sum(_bytes(len(other.y)) * len(states) for other, states in _kept.items()) + _bytes(n) * len(made) > _BYTES:
+            for other in [other for other in _kept if other is not posterior]:
+                del _kept[other]
+        states = _kept.setdefault(posterior, {})
+        for key in list(made)[: max(most_kept(n) - len(states), 0)]:
+            states[key] = made[key]
+    return kept
 
 
 def draw_gradients(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,17 @@ from pymc_active.likelihoods.warped import LogNormal
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes
-from pymc_active.predictions.latent_outcomes import LatentOutcomes
+from pymc_active.predictions.latent_outcomes import DRAWS, LatentOutcomes, weighted_quantiles
 from pymc_active.predictions.mixtures import mixture
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.moments import draw_moments
-from pymc_active.predictions.outcomes import DRAWS, predicted_outcomes
 from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import warn_if
 
-# Members times points of a block; the quantiles of a pm.Model by default.
-_BLOCK, _QUANTILES = 5_000_000, (0.05, 0.5, 0.95)
+# Members times points of a block; of a pm.Model its points, and the quantiles by default.
+_BLOCK, _POINTS, _QUANTILES = 5_000_000, 488, (0.05, 0.5, 0.95)
 
 
 def predict(
@@ -126,9 +124,10 @@ def predict(
     if is_of_processes(ensemble):
         for process in ensemble.processes:
             process.check_rows(points)
-        predicted = predicted_outcomes(Members.of(ensemble), points, probabilities, values)
-        return _dataset(predicted, X_new, probabilities, ensemble.method)
-    predicted = _in_blocks(ensemble, LatentOutcomes.of(ensemble), size, points, probabilities, values)
+        outcomes: LatentOutcomes | Members | None = Members.of(ensemble)
+    else:
+        outcomes = LatentOutcomes.of(ensemble)
+    predicted = _in_blocks(ensemble, outcomes, size, points, probabilities, values)
     return _dataset(predicted, X_new, probabilities, ensemble.method)
 
 
@@ -142,14 +141,21 @@ def _read_points(gpm: Any, X_new: Any) -> np.ndarray:
 
 
 def _in_blocks(
-    ensemble: Ensemble, outcomes: LatentOutcomes | None, size: np.ndarray, X: np.ndarray,
+    ensemble: Ensemble, outcomes: LatentOutcomes | Members | None, size: np.ndarray, X: np.ndarray,
     probabilities: np.ndarray | None, y: np.ndarray | None,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """The variables of :func:`predict` at X (m, D), in blocks, so that large tables need little memory."""
-    blocks, each = [], len(ensemble) if outcomes is None else max(len(ensemble), DRAWS)
-    for rows in np.array_split(np.arange(len(X)), each * len(X) // _BLOCK + 1):
-        predicted = _predicted if outcomes is None else partial(_predicted_outcomes, outcomes, size[rows])
-        blocks.append(predicted(ensemble, X[rows], probabilities, None if y is None else y[rows]))
+    blocks, each, m = [], len(ensemble) if outcomes is None else max(len(ensemble), DRAWS), len(X)
+    ends = range(_POINTS, m, _POINTS) if isinstance(outcomes, Members) else each * m // _BLOCK + 1
+    for rows in np.array_split(np.arange(m), ends):
+        asked = X[rows], probabilities, None if y is None else y[rows]
+        if isinstance(outcomes, Members):
+            with one_blas_thread():
+                blocks.append(_predicted_by_draws(outcomes, *asked))
+        elif outcomes is None:
+            blocks.append(_predicted(ensemble, *asked))
+        else:
+            blocks.append(_predicted_outcomes(outcomes, size[rows], ensemble, *asked))
     return {name: np.concatenate([block[name] for block in blocks], axis=-1) for name in blocks[0]}
 
 
@@ -195,6 +201,29 @@ def _predicted_outcomes(
         log = outcomes.log_densities(y[None], p, size)[0]
         with np.errstate(divide="ignore"):
             predicted["y_log_density"] = logsumexp(log + np.log(p.weights)[:, None], axis=0)
+    return predicted
+
+
+def _predicted_by_draws(
+    members: Members, X: np.ndarray, probabilities: np.ndarray | None, y: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """The same of any PyMC model."""
+    w = members.weights
+    predicted: dict[str, np.ndarray] = {}
+    shifts = np.arange(max(1, DRAWS // len(w)))
+    draws = np.concatenate([members.draw(X, int(shift)) for shift in shifts])
+    weights = np.tile(w, len(shifts)) / len(shifts)
+    if all(process.has_mean for process in members.processes):
+        means = members.means(X)
+        mean = w @ means
+        predicted |= {"f_mean": mean, "f_variance": w @ np.square(means - mean)}
+        if probabilities is not None:
+            predicted["f_quantile"] = weighted_quantiles(means, w, probabilities)
+        predicted |= {"y_mean": mean, "y_variance": weights @ np.square(draws - mean)}
+    if probabilities is not None:
+        predicted["y_quantile"] = weighted_quantiles(draws, weights, probabilities)
+    if y is not None:
+        predicted["y_log_density"] = members.log_mean(members.log_densities(y[None], X))[0]
     return predicted
 
 

@@ -11,16 +11,15 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.relevant_inputs.bisection import Bisection
-from pymc_active.relevant_inputs.evaluations import evaluate, keeping
 from pymc_active.relevant_inputs.halving import Halving, Node
 from pymc_active.relevant_inputs.node_tests import FDT, GPT
 from pymc_active.relevant_inputs.settings import Settings, least_noise, read_box, relative_bandwidth, threshold
 from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.files import Contents, read, write
 from pymc_active.support.options import count, not_negative, positive
-from pymc_active.support.tables import read_inputs, read_numbers, read_outputs
+from pymc_active.support.tables import LARGEST, read_inputs, read_numbers, read_outputs
 from pymc_active.support.threads import one_blas_thread
-from pymc_active.support.user_warnings import RunWarning, warn_user
+from pymc_active.support.user_warnings import ActiveError, RunWarning, warn_user
 
 KIND = "pymc_active.active.HDSLearner"
 FORMAT_VERSION = 5
@@ -32,6 +31,42 @@ _MOST_FAILURES = 20
 _OFFSET = 10.0
 # The tests of nodes by name.
 _TESTS: dict[str, Any] = {"fdt": FDT, "gpt": GPT}
+_HINT = " (if f takes a single point, pass vectorized=False)"
+
+
+class EvaluationError(ActiveError, RuntimeError):
+    """The search cannot go on; ``learner``, an :class:`HDSLearner`, holds everything observed before, and can go on."""
+
+    learner: Any = None
+
+
+class EvaluationInterrupt(KeyboardInterrupt):
+    """An interrupt with the ``learner`` of :class:`EvaluationError`; at a prompt, it is ``sys.last_value``."""
+
+    learner: Any = None
+
+
+def of_rows(f: Callable[[np.ndarray], Any], vectorized: bool) -> Callable[[np.ndarray], Any]:
+    """A function of points (k, D): f, or if it is not ``vectorized``, f of one point (D,), or row, after another."""
+    if not callable(f):
+        raise TypeError(f"f must be callable, taking (k, D) and returning (k,); got {type(f).__name__}")
+    # Iterating over a table gives names.
+    each = lambda X: X if isinstance(X, np.ndarray) else [X[k : k + 1] for k in range(len(X))]  # noqa: E731
+    return f if vectorized else lambda X: [float(np.asarray(f(x), float).reshape(())) for x in each(X)]
+
+
+def evaluate(f: Callable[[np.ndarray], Any], X: np.ndarray) -> np.ndarray:
+    """Values (k,) of f at points (k, D), NaN if an evaluation failed."""
+    # A copy: an f that writes into it must not change what was asked.
+    try:
+        y = read_numbers(f(X.copy()), "what f returns")
+    except IndexError as error:
+        raise ValueError(f"f raised IndexError: {error}{_HINT}") from error
+    values = np.atleast_1d(np.squeeze(y))
+    if values.shape != (len(X),):
+        shapes = f"shape ({len(X)},); got shape {y.shape}"
+        raise ValueError(f"f must return one number for each row of x, {shapes}{_HINT}")
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 
 class History:
@@ -345,7 +380,7 @@ class HDSLearner:
         stop = self.settings.budget if n is None else self.n_evaluations + n
         n_failed = 0
         while self.n_evaluations < stop and not self.is_finished:
-            with keeping(self):
+            try:
                 X = self.pending if self._waiting else self.ask(most)
                 X = X[: stop - self.n_evaluations]
                 y = evaluate(f, X)
@@ -354,6 +389,11 @@ class HDSLearner:
                 last = list(self._answers.values())[-_MOST_FAILURES:]
                 if len(last) == _MOST_FAILURES and np.isnan(last).all():
                     raise ValueError(f"f returned NaN or infinity {_MOST_FAILURES} times in a row")
+            except (Exception, KeyboardInterrupt) as error:
+                kind = EvaluationInterrupt if isinstance(error, KeyboardInterrupt) else EvaluationError
+                kept = kind(f"the search ended with {type(error).__name__} {error}. Nothing is lost: see error.learner")
+                kept.learner = self
+                raise kept from error
             if save_to is not None:
                 self.save(save_to)
         if n_failed:

@@ -14,8 +14,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fitting import fit_laplace
 from pymc_active.models.builders import ard_gp
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.relevant_inputs.evaluations import of_rows
-from pymc_active.relevant_inputs.learner import HDSLearner
+from pymc_active.relevant_inputs.learner import HDSLearner, of_rows
 from pymc_active.relevant_inputs.settings import least_noise
 from pymc_active.spaces.space import Space
 from pymc_active.support.summaries import Summarized, Summary

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_active.inference.annealing import Annealed, anneal
-from pymc_active.inference.resampling import systematic
+from pymc_active.inference.ensemble import systematic
 from pymc_active.laplace.draws.weighted import PriorProposal, Proposal, prior_for_few_data, proposals_around
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.posterior.base import Likelihoods

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
 from pymc_active.inference.annealing import effective
-from pymc_active.inference.evidence import Evidence
-from pymc_active.inference.resampling import systematic
+from pymc_active.inference.ensemble import Evidence, systematic
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.like_terms import exchanges
 from pymc_active.laplace.symmetry import generators

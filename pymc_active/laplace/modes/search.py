@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_active.inference.ensemble import systematic
 from pymc_active.inference.hmc import Places, density, jittered, trajectories
-from pymc_active.inference.resampling import systematic
 from pymc_active.posterior.base import Limits, Posterior
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.posterior.row_space import EmbeddingSlice
