@@ -11,7 +11,7 @@ from pymc_active.criteria.maximum.domain import check_data, read_domain
 from pymc_active.information.mixture_entropy import gaussian_entropy
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.predictions.ensembles import conditioned_gps, ensemble_of
 from pymc_active.support.options import count
 from pymc_active.support.threads import one_blas_thread
 

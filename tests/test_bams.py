@@ -22,9 +22,8 @@ from pymc_active.information import mixture_entropy as entropy
 from pymc_active.information.mixture_entropy import mixture_entropy
 from pymc_active.laplace import fit_laplace_models
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import Mixture, mixture
+from pymc_active.predictions.mixtures import Mixture, marginal_moments, mixture
 from pymc_active.predictions.model_average import ModelAverage, check_distinct
-from pymc_active.predictions.moments import marginal_moments
 from pymc_active.predictions.predict import posterior_mean
 
 CASES = json.loads((Path(__file__).parent / "reference" / "mixture_mi_cases.json").read_text())["cases"]

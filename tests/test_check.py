@@ -22,7 +22,7 @@ from pymc_active.inference.ensemble import Evidence
 from pymc_active.information.mixture_entropy import symmetrized_kl
 from pymc_active.models.traces import trace_thetas
 from pymc_active.particles import choose, modes
-from pymc_active.predictions.moments import draw_moments
+from pymc_active.predictions.mixtures import draw_moments
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.linalg import cho_factor, cho_solve
 
 import pymc_active as pma
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.predictions.ensembles import conditioned_gps, ensemble_of
 
 mpl.use("agg")
 

@@ -18,8 +18,7 @@ from pymc_active.criteria.maximum.max_value import JointEntropy, MaxValueEntropy
 from pymc_active.criteria.maximum.pes import Pes
 from pymc_active.inference.ensemble import METHODS
 from pymc_active.posterior.row_space import RowSpace
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
-from pymc_active.predictions.ensembles import as_ensemble, ensemble_from
+from pymc_active.predictions.ensembles import as_ensemble, conditioned_gps, ensemble_from, ensemble_of
 from pymc_active.predictions.mixtures import mixture
 
 RNG = np.random.default_rng(11)

@@ -20,8 +20,7 @@ from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenc
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture, mixture_gradients
-from pymc_active.predictions.moments import plug_in_gradients
+from pymc_active.predictions.mixtures import mixture, mixture_gradients, plug_in_gradients
 
 # Most fits here are made at points that are no modes.
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_active.support.user_warnings.SamplingWarning")

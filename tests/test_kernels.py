@@ -19,7 +19,7 @@ import pymc_active as pma
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.graph import GraphPosterior
 from pymc_active.posterior.row_space import row_space
-from pymc_active.predictions.moments import marginal_moments, plug_in_gradients
+from pymc_active.predictions.mixtures import marginal_moments, plug_in_gradients
 
 pytestmark = pytest.mark.slow
 

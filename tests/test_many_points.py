@@ -12,8 +12,8 @@ from pymc_active.particles.particle_fit import FEWEST
 from pymc_active.posterior import array
 from pymc_active.posterior.base import MANY
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions import moments
-from pymc_active.predictions.moments import draw_moments
+from pymc_active.predictions import mixtures
+from pymc_active.predictions.mixtures import draw_moments
 from pymc_active.support.threads import _controller, threads_for
 
 N = MANY + 40
@@ -158,7 +158,7 @@ def test_factorisations_are_kept_for_the_next_prediction(monkeypatch):
         assert_array_equal(ours, theirs)
     assert len(made) == 20
     # Without room the first 16 stay, and another posterior pushes them out.
-    monkeypatch.setattr(moments, "_BYTES", 0)
+    monkeypatch.setattr(mixtures, "_BYTES", 0)
     others = [posterior.with_data(*data(30, seed=seed)) for seed in (2, 3)]
     for _ in range(2):
         draw_moments(others[0], thetas, X_new)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.criteria.by_name import criterion_names
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of
+from pymc_active.predictions.ensembles import conditioned_gps, ensemble_of
 
 pytestmark = pytest.mark.slow
 

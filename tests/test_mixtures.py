@@ -16,8 +16,7 @@ from pymc_active.criteria.bald import Bald
 from pymc_active.criteria.screening import screened
 from pymc_active.inference.hmc import Halves, Places, jittered, trajectories
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture
-from pymc_active.predictions.moments import draw_moments, marginal_moments
+from pymc_active.predictions.mixtures import draw_moments, marginal_moments, mixture
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from pymc_active.laplace.expansion import Expansion, expand
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.row_space import FullSpace, RowSpace, row_space
-from pymc_active.predictions.moments import marginal_moments
+from pymc_active.predictions.mixtures import marginal_moments
 
 # With so few data a second component is doubtful, which does not matter here.
 pytestmark = pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")

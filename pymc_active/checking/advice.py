@@ -16,7 +16,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.posterior.base import MANY, Posterior
-from pymc_active.predictions.moments import draw_moments
+from pymc_active.predictions.mixtures import draw_moments
 from pymc_active.support.arguments import kind_of
 
 # Sds from what all others predict, given a fit to all: a measurement much farther away makes the noise look so large

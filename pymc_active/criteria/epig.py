@@ -18,8 +18,7 @@ from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.likelihoods.binary import Bernoulli, Binomial
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.conditioned import ConditionedGP, in_fewest_inputs
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, models_of
-from pymc_active.predictions.ensembles import Source, as_ensemble
+from pymc_active.predictions.ensembles import Source, as_ensemble, conditioned_gps, ensemble_of, models_of
 from pymc_active.process.information import of_predictions
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process

@@ -15,7 +15,7 @@ import numpy as np
 
 from pymc_active.criteria.base import Scorer
 from pymc_active.criteria.screening import screened
-from pymc_active.predictions.moments import most_kept
+from pymc_active.predictions.mixtures import most_kept
 from pymc_active.spaces.space import Space
 
 # Seeds scored, and starts among them; twice as many starts where a sum over draws makes the criterion rugged, unless

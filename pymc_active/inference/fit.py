@@ -233,10 +233,7 @@ def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
             if name not in getattr(gpm, "of_rows", ())
         }
         groups = [] if gpm.space is None else [group.name for group in gpm.space.groups]
-        return _table(drawn, {len(names): names for names in (groups, gpm.inputs)})
-
-
-def _table(drawn: dict[str, np.ndarray], names_of: dict[int, list]) -> pd.DataFrame:
+        names_of = {len(names): names for names in (groups, gpm.inputs)}
     rows = {}
     for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
         values, name = drawn[name], name.removesuffix("_original_units").replace("mean_constant", "mean")

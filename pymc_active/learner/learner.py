@@ -40,7 +40,7 @@ from pymc_active.learner.run import Run, new_run
 from pymc_active.learner.saved import FORMAT_VERSION, KIND, from_contents, to_contents
 from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.predictions.conditioned_gps import check_units
+from pymc_active.predictions.ensembles import check_units
 from pymc_active.predictions.model_average import ModelAverage, Prior
 from pymc_active.support.files import read, read_generator, write, write_generator
 from pymc_active.support.numbers import coordinate

@@ -22,7 +22,7 @@ from pymc_active.models.model import Model
 from pymc_active.particles.informative import holding
 from pymc_active.posterior.array import ArrayPosterior
 from pymc_active.posterior.base import NoFiniteStartError
-from pymc_active.predictions.conditioned_gps import check_units
+from pymc_active.predictions.ensembles import check_units
 from pymc_active.predictions.model_average import ModelAverage, Prior, check_distinct, check_labels, prior_weights
 from pymc_active.process.process import Process
 from pymc_active.support.arguments import kind_of

@@ -24,8 +24,7 @@ from pymc_active.learner.working_region import (
     maxima_where_it_works,
     rows_that_work,
 )
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
-from pymc_active.predictions.ensembles import as_ensemble, is_of_processes
+from pymc_active.predictions.ensembles import as_ensemble, conditioned_gps, ensemble_of, is_of_processes, model_of
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
 from pymc_active.process.members import Members

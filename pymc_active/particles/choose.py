@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,14 +17,10 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
 from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.particles.particle_fit import ParticleFit
-from pymc_active.particles.smc import check_arguments, run_smc, warn_if_doubtful
+from pymc_active.particles.smc import run_smc, warn_if_doubtful
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.latent import LatentPosterior
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    ignoring,
-    warn_if,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_if
 
 METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
@@ -46,12 +41,10 @@ _LAG_OF_EMBEDDINGS = 1.0
 
 
 def fit_gp(
-    gpm: GPModel, method: str, n_particles: int | None, random_seed: Any, progressbar: bool, executor: Executor | None,
-    compile_kwargs: dict | None,
+    gpm: GPModel, method: str, n_particles: int, rng: np.random.Generator, progressbar: bool,
+    executor: Executor | None, compile_kwargs: dict | None,
 ) -> ParticleFit | Fit:  # fmt: skip
     """:func:`pymc_active.fit` of a GP model."""
-    number = check_arguments(gpm, n_particles, "fit")
-    rng = np.random.default_rng(random_seed)
     if not gpm.shapes:
         return fit_laplace(gpm, optimize=False)
     warn_of_data(gpm)
@@ -59,7 +52,7 @@ def fit_gp(
         return fit_laplace(
             gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs
         )
-    fit = choose(gpm, number, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
+    fit = choose(gpm, n_particles, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
     warn_if_doubtful(fit)
     warn_if(outcome_advice(fit))
     return fit

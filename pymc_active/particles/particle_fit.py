@@ -34,10 +34,6 @@ from pymc_active.support.tables import read_inputs, read_outputs
 from pymc_active.support.threads import one_blas_thread
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
-# What a fit at modes has, and this one has not.
-_OF_MODES = frozenset(
-    ("point", "constrained_point", "theta", "log_posterior", "gradient", "hessian", "covariance", "modes", "best")
-)
 # Modes are searched from so many particles, the best of each family.
 _CLIMBS = 8
 # An estimate with fewer families, a lower acceptance or a larger error of the log evidence (nats) is doubtful.
@@ -249,14 +245,6 @@ class ParticleFit(Fit):
         is_behind = d.get("lag", 0.0) > _LARGE_LAG
         return d["n_families"] < _FEW_FAMILIES or is_behind or not self.log_evidence_error <= LARGE_ERROR
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _OF_MODES:
-            raise AttributeError(
-                f"a ParticleFit has no {name!r}, which belongs to a mode: see fit.ensemble for the posterior, or "
-                f"pma.find_modes(fit).{name}"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     @cached_property
     def ensemble(self) -> Ensemble:
         """All particles with their weights."""
@@ -421,7 +409,7 @@ class ParticleFit(Fit):
         swarm = self.swarm
         rows = swarm.resample(n, rng)
         own = {name: getattr(swarm, name)[rows] for name in ("z", "log_likelihood", "families")}
-        return replace(self, swarm=replace(swarm, log_weights=np.zeros(n), **own), made=self.made)
+        return replace(self, swarm=replace(swarm, log_weights=np.zeros(n), **own))
 
     @property
     def full_space(self) -> Space:

@@ -79,19 +79,12 @@ def fit_smc(
     >>> fit.ensemble.thetas.shape, fit.diagnostics["method"]
     ((256, 3), 'smc')
     """
-    n_particles = check_arguments(gpm, n_particles, "fit_smc")
+    check_model(gpm, "fit_smc")
+    n = gpm.n_particles(len(gpm.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
     warn_of_data(gpm)
-    fit = run_smc(gpm, n_particles, np.random.default_rng(random_seed), progressbar, compile_kwargs=compile_kwargs)
+    fit = run_smc(gpm, n, np.random.default_rng(random_seed), progressbar, compile_kwargs=compile_kwargs)
     warn_if_doubtful(fit)
     return fit
-
-
-def check_arguments(gpm: Any, n_particles: Any, what: str) -> int:
-    """The number of particles; raises for arguments of the wrong kind."""
-    check_model(gpm, what)
-    if n_particles is None:
-        return gpm.n_particles(len(gpm.y))
-    return count("n_particles", n_particles, least=FEWEST)
 
 
 def run_smc(
@@ -119,7 +112,7 @@ def annealed(
     """Anneal draws of the prior, ``start`` (S, P'), to the posterior of a space, given the data of its model."""
     # The number of levels is not known before: about one for each observation.
     with one_blas_thread(), progress("Annealing particles", MOST_LEVELS, progressbar) as advance:
-        done = anneal(space.posterior, start, rng, _counting(advance))
+        done = anneal(space.posterior, start, rng, advance)
     # In random order, so that the first few represent all.
     rows = rng.permutation(len(start))
     particles = done.particles.take(rows)
@@ -142,10 +135,6 @@ def annealed(
         "n_evaluations": done.n_evaluations,
     }
     return ParticleFit(model, model.data, swarm, diagnostics, renew)
-
-
-def _counting(advance: Callable[..., None]) -> Callable[..., None]:
-    return lambda *_: advance()
 
 
 def warn_if_doubtful(fit: Fit) -> bool:

@@ -20,8 +20,7 @@ from pymc_active.paths.kernel_sums import Derivatives, Functions, KernelSums
 from pymc_active.paths.maximizers import maximize_over_pool, maximize_paths
 from pymc_active.posterior.array import ArrayPosterior, EmbeddingPosterior
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of
-from pymc_active.predictions.ensembles import Source
+from pymc_active.predictions.ensembles import Source, conditioned_gps, ensemble_of, model_of
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import Bounds, box_or_pool, point_labels, read_bounds, read_inputs

@@ -22,8 +22,6 @@ from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
 
-__all__ = ["ModelAverage", "as_model_average", "model_posterior"]
-
 # A model below this weight that cannot be expanded for other data is left out.
 _IMPOSSIBLE = 1e-9
 WEIGHTS = ("posterior", "tempered", "uniform")

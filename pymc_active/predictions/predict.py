@@ -19,9 +19,8 @@ from pymc_active.models.advice import far_outside
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source, as_ensemble, ensemble_from, is_of_processes
 from pymc_active.predictions.latent_outcomes import DRAWS, LatentOutcomes, weighted_quantiles
-from pymc_active.predictions.mixtures import mixture
+from pymc_active.predictions.mixtures import draw_moments, mixture
 from pymc_active.predictions.model_average import ModelAverage
-from pymc_active.predictions.moments import draw_moments
 from pymc_active.process.members import Members
 from pymc_active.support.tables import point_labels, read_inputs, read_outputs, read_probabilities
 from pymc_active.support.threads import one_blas_thread

@@ -132,13 +132,14 @@ def fit(
         what = ": for NUTS call sample(gpm)" if method == "nuts" else ""
         raise ValueError(f"method must be one of {', '.join(methods)}; got {method!r}{what}")
     check_executor(executor)
-    if isinstance(model, GPModel):
-        if observed is not None:
-            raise ValueError("observed is for a pm.Model: the outcome of a GPModel is its name")
-        return choose.fit_gp(model, method, n_particles, random_seed, progressbar, executor, compile_kwargs)
-    process = model if isinstance(model, Process) else Process(model, observed)
-    n = process.n_particles(len(process.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
-    fitted = fit_process(process, n, np.random.default_rng(random_seed), progressbar, method=method)
+    if isinstance(model, GPModel) and observed is not None:
+        raise ValueError("observed is for a pm.Model: the outcome of a GPModel is its name")
+    made = Process(model, observed) if isinstance(model, pm.Model) else model
+    n = made.n_particles(len(made.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
+    rng = np.random.default_rng(random_seed)
+    if isinstance(made, GPModel):
+        return choose.fit_gp(made, method, n, rng, progressbar, executor, compile_kwargs)
+    fitted = fit_process(made, n, rng, progressbar, method=method)
     warn_if_doubtful(fitted)
     return fitted
 
@@ -166,7 +167,7 @@ def fit_process(
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
     try:
         fitted = _annealed(process, n_particles, rng, progressbar, "annealed particles", renew)
-        if _is_unsure(fitted):
+        if fitted.diagnostics["warnings"] or not fitted.log_evidence_error <= _UNSURE:
             why = f"{n_particles} particles were uncertain, so {_MORE} times as many were annealed"
             fitted = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
             fitted = fitted.thinned(n_particles, rng)
@@ -180,10 +181,6 @@ def fit_process(
     doubts = "; ".join(text.partition(" (")[0] for text in fitted.diagnostics["warnings"])
     why = f"annealing was doubtful: {doubts}"
     return _by_nuts(process, n_particles, rng, progressbar, why, renew, is_replaced=True)
-
-
-def _is_unsure(fit: ParticleFit) -> bool:
-    return bool(fit.diagnostics["warnings"]) or not fit.log_evidence_error <= _UNSURE
 
 
 def _annealed(
@@ -279,7 +276,8 @@ def groups_of_process(
         drawn = process.draw(thetas[rows[0]], X, is_common=False)
         groups["posterior_predictive"] = in_chains(process, {process.name: drawn}, whole, n)
         groups["observed_data"] = to_dataset(process, {process.name: data.y}, [], n)
-    groups["constant_data"] = to_dataset(process, dict(zip(process.table_names, tables, strict=False)), [], n)
+    names = [table.name for table in process.tables]
+    groups["constant_data"] = to_dataset(process, dict(zip(names, tables, strict=False)), [], n)
     if not process.improper:
         prior = process.unconstrain(process.draw_prior(_PRIOR, seed))
         whole = np.arange(_PRIOR)[None]

@@ -56,18 +56,20 @@ class Members:
 
     def means(self, X: np.ndarray) -> np.ndarray:
         """Expected outcomes (S, m) of each particle at rows of X (m, D); by draws where PyMC has no formula."""
-        return np.concatenate([_means(p, z, X) for p, z in zip(self.processes, self.z, strict=True)])
+        each = []
+        for process, z in zip(self.processes, self.z, strict=True):
+            process.check_mean()
+            if (mean := process.graphs.means) is not None:
+                with np.errstate(all="ignore"):
+                    values = np.asarray(mean(z, *process.read_tables(X)), float)
+                each.append(np.broadcast_to(values, (len(z), len(X))))
+            else:
+                shifts = np.arange(_DRAWS) * len(z) // _DRAWS
+                drawn = [np.roll(process.draw(np.roll(z, k, axis=0), X), -k, axis=0) for k in shifts]
+                each.append(np.mean(drawn, axis=0))
+        return np.concatenate(each)
 
     def log_mean(self, log: np.ndarray) -> np.ndarray:
         """Log of the mean over particles of densities (K, S, m), (K, m)."""
         with np.errstate(divide="ignore"):
             return logsumexp(log + np.log(self.weights)[:, None], axis=1)
-
-
-def _means(process: Process, z: np.ndarray, X: np.ndarray) -> np.ndarray:
-    process.check_mean()
-    if (mean := process.graphs.means) is not None:
-        with np.errstate(all="ignore"):
-            return np.broadcast_to(np.asarray(mean(z, *process.read_tables(X)), float), (len(z), len(X)))
-    shifts = np.arange(_DRAWS) * len(z) // _DRAWS
-    return np.mean([np.roll(process.draw(np.roll(z, k, axis=0), X), -k, axis=0) for k in shifts], axis=0)

@@ -224,11 +224,6 @@ class Process(FreeVariables, Model):
         check_rows(self, X)
 
     @property
-    def table_names(self) -> list[str]:
-        """Names of the ``pm.Data`` of inputs."""
-        return [table.name for table in self.tables]
-
-    @property
     def needed(self) -> list[str]:
         """The free variables that the outcome depends on, given these."""
         above = set(ancestors(self.outcome.owner.inputs, blockers=self._model.free_RVs))

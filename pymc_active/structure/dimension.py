@@ -16,11 +16,7 @@ from pymc_active.predictions.model_average import model_posterior, prior_weights
 from pymc_active.process.fit import fit
 from pymc_active.support.summaries import Summarized, Summary, formatted
 from pymc_active.support.tables import read_inputs
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    ignoring,
-    warn_user,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_user
 
 # Probability from which a rough evidence is told.
 _MATTERS = 1e-3

@@ -246,7 +246,9 @@ def compositional_kernel_search(
     # Candidates are often poorly determined. Only doubts about the winner matter: see _warn.
     with ignoring(DoubtfulFitWarning):
         try:
-            if budget is None and len(outputs) >= _FEWEST and _may_multiply(outputs):
+            # Whether the logarithm differs enough from a line.
+            may_multiply = outputs.min() > 0 and outputs.max() > _RATIO * outputs.min()
+            if budget is None and len(outputs) >= _FEWEST and may_multiply:
                 # Generators of their own, so that the search of y does not depend on it.
                 own = {**keywords, "random_seed": np.random.default_rng(seed)}
                 logs, scale = np.log(outputs), {"y_scale": "standardize"}
@@ -296,11 +298,6 @@ def compositional_kernel_search(
     if advice:
         warn_user(advice, DataWarning)
     return of_both
-
-
-def _may_multiply(y: np.ndarray) -> bool:
-    """Whether the logarithm of y differs enough from a line."""
-    return bool(y.min() > 0 and y.max() > _RATIO * y.min())
 
 
 def _advice(gain: float, search: FittedKernels, logs: FittedKernels) -> str:

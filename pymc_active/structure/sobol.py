@@ -12,10 +12,9 @@ from pymc_active.inference.ensemble import Ensemble
 from pymc_active.inference.fit import Fit
 from pymc_active.models.advice import confounded, far_outside
 from pymc_active.paths import PosteriorPaths, draw_paths
-from pymc_active.predictions.conditioned_gps import model_of
+from pymc_active.predictions.ensembles import model_of
 from pymc_active.predictions.model_average import Fits
 from pymc_active.structure.relevance import check_probability, summarize, summary_names
-from pymc_active.support.arguments import kind_of
 from pymc_active.support.options import count
 from pymc_active.support.progress import progress
 from pymc_active.support.scaling import spread
@@ -119,10 +118,11 @@ def sobol_indices(
     if not isinstance(n_points, int | np.integer) or n_points < 2 or int(n_points).bit_count() > 1:
         raise ValueError(f"n_points must be a power of two, such as 1024; got {n_points!r}")
     rng = np.random.default_rng(random_seed)
-    inputs, X = _inputs_of(source), getattr(source, "X", model_of(source).X)
+    gpm = model_of(source)
+    inputs, X, space = list(gpm.inputs), getattr(source, "X", gpm.X), gpm.space
     columns = [np.array([k]) for k in range(len(inputs))]
     to_inputs: Callable[[np.ndarray], np.ndarray]
-    if (space := model_of(source).space) is not None and space.has_labels:
+    if space is not None and space.has_labels:
         if bounds is not None or distribution is not None:
             raise ValueError(
                 "indices of labels are over the space, each input by itself: pass neither bounds nor distribution"
@@ -136,9 +136,9 @@ def sobol_indices(
         limits = to_inputs(np.array([np.full(len(inputs), _TINY), np.full(len(inputs), 1 - _TINY)]))
         if not np.ptp(limits, axis=0).any():
             raise ValueError("distribution must let an input vary; it is one point")
-        if bounds is not None and (own := model_of(source).box) is not None:
+        if bounds is not None and gpm.box is not None:
             lost = "there the model knows no more than its prior"
-            warn_if(far_outside(limits, *own, inputs, "bounds", lost))
+            warn_if(far_outside(limits, *gpm.box, inputs, "bounds", lost))
         warn_if(confounded(X, inputs))
     left_out = [] if space is None else [c.text for c in space.linear if not c.is_equality] + space.functions
     if left_out:
@@ -163,7 +163,7 @@ def sobol_indices(
             # Points of its own, or all draws would share the error of the integrals, and no interval would show it.
             u = qmc.Sobol(2 * len(inputs), rng=rng).random_base2(int(n_points).bit_length() - 1)
             A, B = (to_inputs(np.clip(half, _TINY, 1 - _TINY)) for half in np.split(u, 2, axis=1))
-            parts.append(_indices(PosteriorPaths(model_of(source).inputs, [part]), A, B, columns))
+            parts.append(_indices(PosteriorPaths(gpm.inputs, [part]), A, B, columns))
             advance()
     dims = {"first": ["input"], "total": ["input"], "variance": []}
     variables = {}
@@ -204,17 +204,6 @@ def _indices(
     first = np.stack([(f_B * step).mean(1) for step in steps], axis=1) / variance[:, None]
     total = np.stack([0.5 * np.square(step).mean(1) for step in steps], axis=1) / variance[:, None]
     return {"first": first, "total": total, "variance": variance}
-
-
-def _inputs_of(source: Any) -> list:
-    """Names of the inputs; a TypeError for what is no fit."""
-    try:
-        return list(model_of(source).inputs)
-    except (AttributeError, TypeError, StopIteration):
-        raise TypeError(
-            f"sobol_indices takes a fit, several fits, such as the average of a kernel search, or an Ensemble; got "
-            f"{kind_of(source)}"
-        ) from None
 
 
 def box_of(source: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -17,8 +17,7 @@ from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.paths import PathMaxima, Paths, maximize_over_pool, maximize_paths
 from pymc_active.posterior.conditioned import ConditionedGP
-from pymc_active.predictions.conditioned_gps import conditioned_gps, ensemble_of, model_of, models_of
-from pymc_active.predictions.ensembles import Source
+from pymc_active.predictions.ensembles import Source, conditioned_gps, ensemble_of, model_of, models_of
 from pymc_active.support.arguments import check_flags
 from pymc_active.support.options import count
 from pymc_active.support.tables import in_order_of
