@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-from pymc_active.relevant_inputs.node_tests import FDT, GPT
+from pymc_active.relevant_inputs.halving import FDT, GPT
 from pymc_active.relevant_inputs.settings import threshold
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "hds_independent.json").read_text())

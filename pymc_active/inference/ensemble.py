@@ -6,7 +6,6 @@ several models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -171,7 +170,7 @@ class Ensemble(Summarized):
         for part in self.parts:
             if not part.local:
                 z = part.z[equal_rows(part.within, n, random_seed)]
-                part = part._replace(z=z, within=_equal(len(z)))
+                part = part._replace(z=z, within=np.full(len(z), 1 / len(z)))
             parts.append(part)
         return replace(self, parts=tuple(parts))
 
@@ -193,22 +192,7 @@ def systematic(weights: np.ndarray, draws: int, rng: np.random.Generator | None 
     return np.minimum(np.searchsorted(np.cumsum(weights), comb), len(weights) - 1)
 
 
-def _equal(n: int) -> np.ndarray:
-    return np.full(n, 1 / n)
-
-
 def ensemble_of_draws(gpm: Any, data: Data, space: Space, z: np.ndarray, method: str, **keywords: Any) -> Ensemble:
     """Equally weighted draws z (S, P') for one model and its data; by default ``center`` is the first draw."""
     keywords = {"center": space.lift(z[0]), "y_sd": data.y_sd} | keywords
-    return Ensemble((Part(gpm, space, z, _equal(len(z))),), data.X, data.y, method, gpm, **keywords)
-
-
-def ensemble_of_models(members: Sequence[Ensemble], weights: np.ndarray, best: int) -> Ensemble:
-    """Join the ensembles of K models of the same data by the models' weights (K,); ``best`` is the likeliest."""
-    parts = [
-        part._replace(share=float(weight), owner=owner)
-        for owner, (member, weight) in enumerate(zip(members, weights, strict=True))
-        for part in member.parts
-    ]
-    one = members[best]
-    return replace(one, parts=tuple(parts), evidence=UNKNOWN)
+    return Ensemble((Part(gpm, space, z, np.full(len(z), 1 / len(z))),), data.X, data.y, method, gpm, **keywords)

@@ -116,16 +116,8 @@ def annealed(
     # In random order, so that the first few represent all.
     rows = rng.permutation(len(start))
     particles = done.particles.take(rows)
-    swarm = Swarm(
-        space,
-        particles.z,
-        np.zeros(len(rows)),
-        particles.likelihoods.value,
-        particles.ancestors,
-        done.log_evidence,
-        done.log_evidence_error,
-        done.step,
-    )
+    values, evidence = particles.likelihoods.value, (done.log_evidence, done.log_evidence_error)
+    swarm = Swarm(space, particles.z, np.zeros(len(rows)), values, particles.ancestors, *evidence, done.step)
     diagnostics = {
         "method": "smc",
         "reason": reason,

@@ -12,6 +12,7 @@ See Rahimi & Recht (2007), Random features for large-scale kernel machines.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -158,7 +159,8 @@ def spread(
 ) -> list[Features]:
     """Features of a sum of terms, divided in proportion to the variances of the terms in the box."""
     reference = rng.uniform(low, high, (_REFERENCE, len(low)))
-    variances = [term.variance * _square(term.factors, reference).mean() if term.spectra else 0.0 for term in terms]
+    squares = [math.prod(factor.derivatives(reference)[0] ** 2 for factor in term.factors) for term in terms]
+    variances = [t.variance * np.mean(s) if t.spectra else 0.0 for t, s in zip(terms, squares, strict=True)]
     # A kernel of vanishing variance still has features, of amplitudes near zero.
     shares = np.array(variances) / max(np.sum(variances), np.finfo(float).tiny)
     numbers = np.maximum(np.rint(shares * (n_features // 2)).astype(int), min(_FEWEST, n_features // 2))
@@ -178,13 +180,6 @@ def draw_waves(features: list[Features], n_paths: int, rng: np.random.Generator)
         cosine, sine = rng.normal(size=(2, n_paths, len(frequencies))) * amplitudes
         parts.append(Waves(factors, frequencies, cosine, sine))
     return parts, {"n_features": 2 * sum(len(each.frequencies) for each in features)}
-
-
-def _square(factors: Factors, X: np.ndarray) -> np.ndarray:
-    out = np.ones(len(X))
-    for factor in factors:
-        out *= factor.derivatives(X)[0] ** 2
-    return out
 
 
 def _frequencies(

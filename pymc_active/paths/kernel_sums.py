@@ -45,10 +45,6 @@ class KernelSums:
     Z: np.ndarray
     weights: np.ndarray
 
-    def joined(self, other: KernelSums) -> KernelSums:
-        """The sum with other functions of the same kernel, as many."""
-        return KernelSums(self.gp, np.concatenate([self.Z, other.Z]), np.hstack([self.weights, other.weights]))
-
     def value(self, X: np.ndarray) -> np.ndarray:
         out = np.empty((len(self.weights), len(X)))
         for rows in cache_blocks(len(X), self.Z.size // 8):

@@ -53,7 +53,7 @@ class PathMaxima(NamedTuple):
     # (S, D): False where the maximum lies on a bound (exactly) and the path still rises across it.
     free: np.ndarray
     slopes: np.ndarray
-    # ``converged`` (S,), whether the free slopes vanish; ``n_starts`` of all paths; ``n_evaluations`` of derivatives.
+    # ``converged`` (S,), whether the free slopes vanish.
     diagnostics: dict[str, Any]
 
 
@@ -83,8 +83,8 @@ def maximize_paths(paths: Climbable, low: np.ndarray, high: np.ndarray, rng: np.
         if np.mean(converged) < _SMOOTH:
             climb.search(rng)
     free = ~_outward(climb.Z, climb.gradient)
-    diagnostics = {"converged": converged, "n_starts": len(which), "n_evaluations": climb.n_evaluations}
-    return PathMaxima(place(climb.Z), climb.value, free, climb.gradient / np.where(width > 0, width, 1.0), diagnostics)
+    slopes = climb.gradient / np.where(width > 0, width, 1.0)
+    return PathMaxima(place(climb.Z), climb.value, free, slopes, {"converged": converged})
 
 
 def maximize_over_pool(paths: Climbable, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -164,11 +164,9 @@ class _Climb:
         self.Z, self.which = Z.copy(), which
         self.scale = scale[which]
         self.radius = np.full(len(Z), _RADIUS)
-        self.n_evaluations = 0
         self.value, self.gradient, self.hessian = self._evaluate(self.Z, which)
 
     def _evaluate(self, Z, which):
-        self.n_evaluations += len(Z)
         value, gradient, hessian = self.paths.derivatives(self.place(Z), which)
         return value, gradient * self.width, hessian * np.multiply.outer(self.width, self.width)
 

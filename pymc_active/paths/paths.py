@@ -58,11 +58,11 @@ class Paths:
             prior, self.diagnostics = draw_prior(gp, n_paths, n_features, rng, self.low, self.high)
             seen = sum(part.value(gp.X) for part in prior) + _noise(gp, n_paths, rng)
             weights = gp.factor.solve((gp.y - gp.prior_mean(gp.X)[0] - seen).T).T
-        update = KernelSums(gp, gp.X, np.ascontiguousarray(weights))
-        self._parts: list[Functions] = [*prior, update]
+        self._parts: list[Functions] = [*prior, KernelSums(gp, gp.X, np.ascontiguousarray(weights))]
         if len(prior) == 1 and isinstance(basis := prior[0], KernelSums):
             # One sum instead of two, where each is a call of a compiled function.
-            self._parts = [basis.joined(update)]
+            Z, both = np.concatenate([basis.Z, gp.X]), np.hstack([basis.weights, weights])
+            self._parts = [KernelSums(gp, Z, both)]
 
     def value(self, X: np.ndarray) -> np.ndarray:
         """All paths at all points, (S, m)."""

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
 
-from pymc_active.inference.ensemble import (
-    METHODS,
-    Ensemble,
-    Seed,
-    ensemble_of_draws,
-    ensemble_of_models,
-    equal_rows,
-    systematic,
-)
+from pymc_active.inference.ensemble import METHODS, UNKNOWN, Ensemble, Seed, ensemble_of_draws, equal_rows, systematic
 from pymc_active.inference.fit import Fit
 from pymc_active.models.gpmodel import GPModel, check_is_gp
 from pymc_active.models.traces import check_trace, trace_thetas
@@ -101,17 +94,17 @@ def ensemble_from(
         theta = model.flatten(dict(source))[None]
         return ensemble_of_draws(model, model.data, FullSpace(model.posterior()), theta, "point")
     average = as_model_average(source)
-    return _of_models(average if weigh is None else weigh(average), method, draws, random_seed)
-
-
-def _of_models(average: ModelAverage, method: str | None, draws: int | None, random_seed: Seed) -> Ensemble:
-    used = np.flatnonzero(average.weights)
-    fits = list(average.values())
+    average = average if weigh is None else weigh(average)
+    fits, used = list(average.values()), np.flatnonzero(average.weights).tolist()
     members = [fits[k].ensemble_by(method, draws, random_seed) for k in used]
     # Where the weights are not probabilities, the most probable model may have weight zero.
-    k, numbers = fits.index(average.best), used.tolist()
-    best = numbers.index(k) if k in numbers else 0
-    return ensemble_of_models(members, average.weights[used], best)
+    best = fits.index(average.best)
+    parts = [
+        part._replace(share=float(average.weights[k]), owner=owner)
+        for owner, (k, member) in enumerate(zip(used, members, strict=True))
+        for part in member.parts
+    ]
+    return replace(members[used.index(best) if best in used else 0], parts=tuple(parts), evidence=UNKNOWN)
 
 
 def ensemble_of(

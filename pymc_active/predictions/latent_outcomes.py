@@ -180,7 +180,16 @@ class LatentOutcomes:
 
     def information(self, p: Mixture, owner: np.ndarray | None = None) -> np.ndarray:
         """What an outcome tells about the member, or about its ``owner`` (S,), nats, (m,)."""
-        return np.concatenate([_information(log, p.weights, owner) for log in self.tables(p)])
+        if owner is None:
+            return np.concatenate([_mutual(log, p.weights) for log in self.tables(p)])
+        each = [owner == k for k in np.unique(owner)]
+        shares = np.array([p.weights[of].sum() for of in each])
+        out = []
+        for log in self.tables(p):
+            with np.errstate(divide="ignore"):
+                own = [logsumexp(log[:, of] + np.log(p.weights[of])[:, None], axis=1) for of in each]
+                out.append(_mutual(np.stack(own, axis=1) - np.log(shares)[:, None], shares))
+        return np.concatenate(out)
 
     def entropy(self, p: Mixture) -> np.ndarray:
         """The entropy of an outcome, nats, (m,)."""
@@ -212,16 +221,6 @@ class LatentOutcomes:
             log += log_weights[:, None, None, columns]
             out[columns] = _mutual(log.reshape(len(Y), len(weights), -1), weights)
         return out
-
-
-def _information(log: np.ndarray, weights: np.ndarray, owner: np.ndarray | None) -> np.ndarray:
-    if owner is None:
-        return _mutual(log, weights)
-    each = [owner == k for k in np.unique(owner)]
-    shares = np.array([weights[of].sum() for of in each])
-    with np.errstate(divide="ignore"):
-        own = [logsumexp(log[:, of] + np.log(weights[of])[:, None], axis=1) for of in each]
-        return _mutual(np.stack(own, axis=1) - np.log(shares)[:, None], shares)
 
 
 def _mutual(log: np.ndarray, weights: np.ndarray) -> np.ndarray:

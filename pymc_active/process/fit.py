@@ -165,12 +165,16 @@ def fit_process(
         why = f"the prior of {improper[0]} cannot be drawn from" if improper else "many parameters"
         why = "as asked" if method == "nuts" else why
         return _by_nuts(process, n_particles, rng, progressbar, why, renew)
+
+    def by_annealing(n: int, reason: str) -> ParticleFit:
+        space, start = FullSpace(process.posterior()), _prior_draws(process, n, rng)
+        return annealed(process, space, start, rng, progressbar, reason, renew)
+
     try:
-        fitted = _annealed(process, n_particles, rng, progressbar, "annealed particles", renew)
+        fitted = by_annealing(n_particles, "annealed particles")
         if fitted.diagnostics["warnings"] or not fitted.log_evidence_error <= _UNSURE:
             why = f"{n_particles} particles were uncertain, so {_MORE} times as many were annealed"
-            fitted = _annealed(process, _MORE * n_particles, rng, progressbar, why, renew)
-            fitted = fitted.thinned(n_particles, rng)
+            fitted = by_annealing(_MORE * n_particles, why).thinned(n_particles, rng)
     except NoFiniteStartError:
         if method == "anneal":
             raise
@@ -181,14 +185,6 @@ def fit_process(
     doubts = "; ".join(text.partition(" (")[0] for text in fitted.diagnostics["warnings"])
     why = f"annealing was doubtful: {doubts}"
     return _by_nuts(process, n_particles, rng, progressbar, why, renew, is_replaced=True)
-
-
-def _annealed(
-    process: Process, n_particles: int, rng: np.random.Generator, progressbar: bool, reason: str, renew: Any
-) -> ParticleFit:
-    space = FullSpace(process.posterior())
-    start = _prior_draws(process, n_particles, rng)
-    return annealed(process, space, start, rng, progressbar, reason, renew)
 
 
 def _prior_draws(process: Process, n: int, rng: np.random.Generator) -> np.ndarray:

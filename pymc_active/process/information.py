@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, override
 
 import numpy as np
 from scipy.special import ndtri, xlogy
@@ -27,33 +26,26 @@ _BEYOND = 0.3
 BANDWIDTH = 0.25
 
 
-class Quantity(Protocol):
-    """What is to be learned, as far as the particles' weights tell."""
-
-    def divergence(self, q: np.ndarray) -> np.ndarray:
-        """Divergences (K, m) of the quantity's distribution under weights q (K, S, m) from that before."""
-
-
 @dataclass(frozen=True, eq=False)
-class AllParameters(Quantity):
-    """The particle itself."""
+class AllParameters:
+    """What is to be learned: the particle itself."""
 
     weights: np.ndarray
 
-    @override
-    def divergence(self, q):
+    def divergence(self, q: np.ndarray) -> np.ndarray:
+        """Divergences (K, m) of its distribution under weights q (K, S, m) from that before."""
         return xlogy(q, q / self.weights[:, None]).sum(1)
 
 
 @dataclass(frozen=True, eq=False)
-class ModelIdentity(Quantity):
+class ModelIdentity:
     """Which of the models a particle is of."""
 
     weights: np.ndarray
     owner: np.ndarray
 
-    @override
-    def divergence(self, q):
+    def divergence(self, q: np.ndarray) -> np.ndarray:
+        """As of :class:`AllParameters`."""
         each = [(self.owner == k) for k in range(self.owner.max() + 1)]
         shares = np.stack([q[:, of].sum(1) for of in each])
         prior = np.array([self.weights[of].sum() for of in each])
@@ -62,14 +54,14 @@ class ModelIdentity(Quantity):
 
 
 @dataclass(frozen=True, eq=False)
-class Virtual(Quantity):
+class Virtual:
     """A virtual outcome v drawn from each particle; ``ratios`` (V, S) are p(v | particle) / p(v), ``weights`` (V,)."""
 
     weights: np.ndarray
     ratios: np.ndarray
 
-    @override
-    def divergence(self, q):
+    def divergence(self, q: np.ndarray) -> np.ndarray:
+        """As of :class:`AllParameters`."""
         relative = np.einsum("vs,ksm->kvm", self.ratios, q, optimize=True)
         return np.einsum("v,kvm->km", self.weights, xlogy(relative, relative))
 
@@ -114,7 +106,7 @@ class Information:
     """
 
     members: Members
-    quantity: Quantity
+    quantity: AllParameters | ModelIdentity | Virtual
     pending: np.ndarray | None = None
 
     def given(self, X: np.ndarray) -> Information:

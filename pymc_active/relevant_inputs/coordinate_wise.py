@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
+from pymc_active.relevant_inputs.halving import FDT
 from pymc_active.relevant_inputs.learner import evaluate, of_rows
-from pymc_active.relevant_inputs.node_tests import FDT
 from pymc_active.relevant_inputs.settings import read_box, relative_bandwidth
 from pymc_active.support.options import count, positive
 

@@ -11,8 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from pymc_active.relevant_inputs.bisection import Bisection
-from pymc_active.relevant_inputs.halving import Halving, Node
-from pymc_active.relevant_inputs.node_tests import FDT, GPT
+from pymc_active.relevant_inputs.halving import FDT, GPT, Halving, Node
 from pymc_active.relevant_inputs.settings import Settings, least_noise, read_box, relative_bandwidth, threshold
 from pymc_active.spaces.space import Space, read_space
 from pymc_active.support.files import Contents, read, write
@@ -300,8 +299,9 @@ class HDSLearner:
 
     def recommend(self) -> list[Any]:
         """Inputs found active so far, sorted by number; in a space their names."""
-        search = self.check or self.halving
-        return self.settings.names(list(search.found) if search else [])
+        search, space = self.check or self.halving, self.settings.space
+        found = search.found if search else []
+        return [k if space is None else space.names[k] for k in found]
 
     def ask(self, n: int | None = None) -> Any:
         """The next points to evaluate, (k, D) in the user's units, or a table. They stay pending until told.

@@ -48,10 +48,6 @@ class Settings:
         X = np.array(points).reshape(-1, len(self.low))
         return X if self.space is None else self.space.decode(X)
 
-    def names(self, inputs: list[int]) -> list:
-        """Numbers of inputs, or their names in a space."""
-        return inputs if self.space is None else [self.space.names[k] for k in inputs]
-
 
 def least_noise(signal_variance: float, noise_variance: float) -> float:
     """The noise variance, at least 1e-10 of the signal variance."""

@@ -109,8 +109,8 @@ class FittedKernels:
         return errors
 
     def _add(self, fits: Mapping[str, LaplaceFit]) -> None:
-        self.bics |= {label: _bic(fit) for label, fit in fits.items()}
-        for fit in fits.values():
+        for label, fit in fits.items():
+            self.bics[label] = 2 * float(fit.best.state.factor.nll) + _count(fit) * float(np.log(len(fit.y)))
             _forget(fit)
         self.modes |= fits
 
@@ -233,10 +233,6 @@ def _forget(fit: LaplaceFit) -> None:
     """The matrices of a hundred fits are too many."""
     for expansion in fit.expansions:
         expansion.forget()
-
-
-def _bic(fit: LaplaceFit) -> float:
-    return 2 * float(fit.best.state.factor.nll) + _count(fit) * float(np.log(len(fit.y)))
 
 
 def _count(fit: LaplaceFit) -> int:
