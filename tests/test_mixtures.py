@@ -184,7 +184,7 @@ def test_halves_of_particles_leave_the_density_as_it_is(S, P):
             if 2 * P < S:
                 shrunk = np.cov(other.T, bias=True).reshape(P, P) * ((1 - 2 * P / S) + 2 * P / S * np.eye(P))
                 np.testing.assert_allclose(halves.roots[0] @ halves.roots[0].T, shrunk)
-            places = trajectories(evaluate, places, halves, jittered(0.5, S, rng), 4, rng).places
+            places, _, _ = trajectories(evaluate, places, halves, jittered(0.5, S, rng), 4, rng)
         spreads.append(-2 * places.value / P)
     spreads = np.array(spreads)
     # Mean squares in units of the density, whose mean is one.

@@ -47,15 +47,12 @@ class Path(Protocol):
     @property
     def noise_unit(self) -> float:
         """Scale of the additional noise, a sd."""
-        ...
 
     def log_priors(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the path begins: log densities (S,) at z (S, P) and their gradients (S, P)."""
-        ...
 
     def log_likelihoods(self, z: np.ndarray, extra_noise: float = 0.0, start: np.ndarray | None = None) -> Likelihoods:
         """Log ratios of the densities on the path and where it begins; zero with infinite noise."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -173,14 +170,13 @@ def anneal(
     """Anneal draws of the prior, ``start`` (S, P), to the posterior; NoFiniteStartError if it is finite nowhere."""
     S = len(start)
     noise, mover = _FIRST * posterior.noise_unit**2, Mover(posterior, rng)
-    particles = Particles.at(posterior, start, noise)
-    mover.n_evaluations += S
-    weights = particles.likelihoods.value
-    while effective(weights) < _SHARE * S and noise < 1e12 * posterior.noise_unit**2:
-        noise *= _GROWTH
+    while True:
         particles = Particles.at(posterior, start, noise)
         mover.n_evaluations += S
         weights = particles.likelihoods.value
+        if effective(weights) >= _SHARE * S or noise >= 1e12 * posterior.noise_unit**2:
+            break
+        noise *= _GROWTH
     if not np.isfinite(weights).any():
         raise NoFiniteStartError("the likelihood is not finite at any draw from the prior: check the scale of X and y")
     log_evidence, n_levels, accepted, lag = 0.0, 1, [], 0.0

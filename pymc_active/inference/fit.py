@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -224,7 +224,8 @@ def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
     """Medians, sds and central 89 % intervals of scalars and vectors of a model, from draws (S, P).
 
     One row for each entry, such as ``lengthscale[acid]``. Matrices such as an embedding's R are left out, and so is
-    ``log_noise`` if there is ``noise``; ``mean_constant_original_units`` is called ``mean``.
+    ``log_noise`` if there is ``noise``, and what has a value in original units; ``mean_constant_original_units`` is
+    called ``mean``.
     """
     with np.errstate(all="ignore"):
         drawn = {
@@ -234,9 +235,11 @@ def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
         }
         groups = [] if gpm.space is None else [group.name for group in gpm.space.groups]
         names_of = {len(names): names for names in (groups, gpm.inputs)}
-    rows = {}
-    for name in natural_names(name for name, values in drawn.items() if values.ndim < 3):
-        values, name = drawn[name], name.removesuffix("_original_units").replace("mean_constant", "mean")
+    rows, suffix = {}, "_original_units"
+    names = [name for name, values in drawn.items() if values.ndim < 3]
+    hidden = {f"log_{name}" for name in names} | {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
+    for name in [name for name in names if name not in hidden]:
+        values, name = drawn[name], name.removesuffix(suffix).replace("mean_constant", "mean")
         for index in np.ndindex(values.shape[1:]):
             labels = names_of.get(values.shape[1], range(values.shape[1])) if index else ()
             row, one = f"{name}[{labels[index[0]]}]" if index else name, values[:, *index]
@@ -247,10 +250,3 @@ def table_of_draws(gpm: Any, thetas: np.ndarray) -> pd.DataFrame:
                 digits = int(np.nan_to_num(np.clip(np.log10(abs(middle) / one.std()) + 2, 3, 12), nan=3))
                 rows[row] = [f"{middle:.{digits + 1}g}", f"{one.std():.2g}", f"{low:.{digits}g} to {high:.{digits}g}"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "sd", "89 % interval"])
-
-
-def natural_names(names: Iterable[str]) -> list[str]:
-    """Names without ``log_noise`` if there is ``noise``, and ``R`` if there is ``R_original_units``."""
-    names, suffix = list(names), "_original_units"
-    hidden = {f"log_{name}" for name in names} | {name.removesuffix(suffix) for name in names if name.endswith(suffix)}
-    return [name for name in names if name not in hidden]

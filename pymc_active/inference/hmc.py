@@ -44,14 +44,6 @@ def density(posterior: Posterior, extra_noise: float = 0.0) -> Evaluate:
     return evaluate
 
 
-class Moved(NamedTuple):
-    """Places after a trajectory, its probability of acceptance (S,), and whether it was accepted (S,)."""
-
-    places: Places
-    probability: np.ndarray
-    accepted: np.ndarray
-
-
 class Halves:
     """Coordinates in which each half of points z (S, P) is about a unit Gaussian, by the covariance of the other half.
 
@@ -91,9 +83,10 @@ def _times(root: np.ndarray | Halves, x: np.ndarray, transpose: bool = False) ->
 def trajectories(
     evaluate: Evaluate, start: Places, root: np.ndarray | Halves, steps: np.ndarray, n_steps: int,
     rng: np.random.Generator,
-) -> Moved:  # fmt: skip
+) -> tuple[Places, np.ndarray, np.ndarray]:  # fmt: skip
     """Propose by leapfrog steps, accept or stay; the last call of ``evaluate`` is at the proposals.
 
+    Returns the places, the probability of acceptance (S,), and whether it was accepted (S,).
     In the coordinates of ``root``, (P, q) or the diagonal (P,), or of halves, the density should be roughly a unit
     Gaussian; the sizes of the ``steps``, (S, 1), are in these coordinates.
     """
@@ -112,7 +105,7 @@ def trajectories(
         change = value - 0.5 * np.square(momentum).sum(1) - energy
         probability = np.where(np.isfinite(change), np.exp(np.minimum(change, 0.0)), 0.0)
     accepted = uniform < probability
-    return Moved(Places(*where(accepted, (z, value, gradient), start)), probability, accepted)
+    return Places(*where(accepted, (z, value, gradient), start)), probability, accepted
 
 
 def where(accepted: np.ndarray, new: Sequence[np.ndarray | None], old: Sequence[np.ndarray | None]) -> list[Any]:

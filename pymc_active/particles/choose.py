@@ -1,4 +1,4 @@
-"""``fit``: choose how to represent the posterior of a model."""
+"""``fit``: choose how to represent the posterior of a GP model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from pymc_active.inference.fit import Fit
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.laplace.fitting import fit_laplace
-from pymc_active.models.advice import warn_of_data
 from pymc_active.models.free_variables import check_prior
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.particles.modes import SURE, anneal_around, from_modes
-from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.particles.particle_fit import ParticleFit
-from pymc_active.particles.smc import run_smc, warn_if_doubtful
+from pymc_active.particles.smc import run_smc
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.latent import LatentPosterior
-from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_if
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring
 
 METHODS = ("auto", "smc", "laplace")
 # Evaluations of a log density with its gradient, in units of one with few points: what SMC costs without asking, what
@@ -38,24 +35,6 @@ _NARROW = 2
 _LAG, _UNSURE = 0.05, 0.5
 # Embeddings with many points lag a little, and are right.
 _LAG_OF_EMBEDDINGS = 1.0
-
-
-def fit_gp(
-    gpm: GPModel, method: str, n_particles: int, rng: np.random.Generator, progressbar: bool,
-    executor: Executor | None, compile_kwargs: dict | None,
-) -> ParticleFit | Fit:  # fmt: skip
-    """:func:`pymc_active.fit` of a GP model."""
-    if not gpm.shapes:
-        return fit_laplace(gpm, optimize=False)
-    warn_of_data(gpm)
-    if method == "laplace":
-        return fit_laplace(
-            gpm, random_seed=rng, progressbar=progressbar, executor=executor, compile_kwargs=compile_kwargs
-        )
-    fit = choose(gpm, n_particles, rng, progressbar, executor=executor, compile_kwargs=compile_kwargs, method=method)
-    warn_if_doubtful(fit)
-    warn_if(outcome_advice(fit))
-    return fit
 
 
 def choose(

@@ -16,9 +16,13 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_active.inference.ensemble import systematic
 from pymc_active.inference.fit import Fit
+from pymc_active.laplace.fitting import fit_laplace
+from pymc_active.models.advice import warn_of_data
 from pymc_active.models.datatrees import arviz_groups, in_chains, scalars, to_dataset
 from pymc_active.models.gpmodel import GPModel
-from pymc_active.particles import choose
+from pymc_active.particles.choose import METHODS as GP_METHODS
+from pymc_active.particles.choose import choose
+from pymc_active.particles.outcome_advice import outcome_advice
 from pymc_active.particles.particle_fit import FEWEST, ParticleFit, Swarm
 from pymc_active.particles.smc import annealed, warn_if_doubtful
 from pymc_active.posterior.base import NoFiniteStartError
@@ -28,6 +32,7 @@ from pymc_active.process.target import AnnealedModel
 from pymc_active.support.arguments import check_executor, kind_of
 from pymc_active.support.data import Data
 from pymc_active.support.options import count
+from pymc_active.support.user_warnings import warn_if
 
 METHODS = ("auto", "anneal", "nuts")
 # With more parameters than this particles would be too few (guess).
@@ -125,7 +130,7 @@ def fit(
     """
     if not isinstance(model, GPModel | pm.Model | Process):
         raise TypeError(f"fit takes a pm.Model or a GPModel (see ard_gp and from_marginal); got {kind_of(model)}")
-    methods = choose.METHODS if isinstance(model, GPModel) else METHODS
+    methods = GP_METHODS if isinstance(model, GPModel) else METHODS
     if method in ("smc", "anneal"):
         method = "smc" if isinstance(model, GPModel) else "anneal"
     if method not in methods:
@@ -137,10 +142,19 @@ def fit(
     made = Process(model, observed) if isinstance(model, pm.Model) else model
     n = made.n_particles(len(made.y)) if n_particles is None else count("n_particles", n_particles, least=FEWEST)
     rng = np.random.default_rng(random_seed)
-    if isinstance(made, GPModel):
-        return choose.fit_gp(made, method, n, rng, progressbar, executor, compile_kwargs)
-    fitted = fit_process(made, n, rng, progressbar, method=method)
+    if isinstance(made, Process):
+        fitted = fit_process(made, n, rng, progressbar, method=method)
+        warn_if_doubtful(fitted)
+        return fitted
+    if not made.shapes:
+        return fit_laplace(made, optimize=False)
+    warn_of_data(made)
+    how: dict[str, Any] = {"progressbar": progressbar, "executor": executor, "compile_kwargs": compile_kwargs}
+    if method == "laplace":
+        return fit_laplace(made, random_seed=rng, **how)
+    fitted = choose(made, n, rng, method=method, **how)
     warn_if_doubtful(fitted)
+    warn_if(outcome_advice(fitted))
     return fitted
 
 
