@@ -249,3 +249,14 @@ def test_extreme_corners_of_a_line_are_its_two_ends():
 
 
 # The way back.
+
+
+def test_neither_the_unit_nor_the_zero_of_the_outcomes_moves_what_is_asked_and_recommended():
+    X = np.random.default_rng(1).uniform(0, 10, size=(8, 2))
+    y, box, places = np.sin(X[:, 0]) + 0.1 * X[:, 1], [(0, 10)] * 2, []
+    for unit, zero in ((1.0, 0.0), (1e-9, 0.0), (1e6, -3e6)):
+        gpm = pma.ard_gp(X, zero + unit * y, bounds=box)
+        learner = pma.Learner(gpm, "function", bounds=box, random_seed=0)
+        places.append(np.concatenate([learner.ask(), learner.recommend()]))
+    assert_allclose(places[1], places[0], atol=1e-3)
+    assert_allclose(places[2], places[0], atol=1e-3)

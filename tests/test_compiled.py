@@ -1,5 +1,6 @@
 """Compiled loops over particles, against arrays and against formulas."""
 
+import os
 import subprocess
 import sys
 
@@ -221,3 +222,20 @@ def test_every_blas_is_limited_also_if_nothing_has_loaded_it_before():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "True"
+
+
+@pytest.mark.nightly
+def test_a_later_process_has_the_bits_of_the_one_that_compiled(tmp_path):
+    code = """
+import numpy as np, pymc_active as pma
+X = np.random.default_rng(0).uniform(-1, 1, (50, 2))
+fit = pma.fit(pma.ard_gp(X, np.sin(3 * X[:, 0]), bounds=[(-1, 1)] * 2), random_seed=1, progressbar=False)
+print(fit.ensemble.thetas.tobytes().hex())
+"""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first, later = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True).stdout
+        for _ in range(2)
+    ]
+    assert list(tmp_path.rglob("*.nbc"))
+    assert later == first

@@ -10,6 +10,8 @@ stand in this file, since it looks for a newer version of no other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -242,8 +244,24 @@ def _factors(first, last, share, gradient, G, residuals, alphas, log_roots):
                 G[s, i, j] -= alphas[s, i] * alphas[s, j]
 
 
+@cache
+def _load_parts() -> None:
+    """Load the loops on disk in the order of this file, so that every process runs the same code.
+
+    A loop on disk brings copies of what it calls. They are optimised anew, and so differ in the last bits from those of
+    the process that compiled them, which stand unless others of their name are there already.
+    """
+    # Numba has no public list of what is on disk; without one, last bits differ between a first run and later ones.
+    with suppress(AttributeError):
+        for loop in list(globals().values()):
+            if hasattr(loop, "py_func"):
+                for signature, *_ in loop._cache._cache_file._load_index():
+                    loop.compile(signature)
+
+
 def in_parts(loop: Callable[[int, int], Any], n_particles: int) -> None:
     """Call ``loop(first, last)`` for all particles, each thread with a part of them."""
+    _load_parts()
     parts = min(n_threads(), n_particles)
     ends = [n_particles * k // parts for k in range(parts + 1)]
     if parts < 2:
