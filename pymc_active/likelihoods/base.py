@@ -224,7 +224,7 @@ class LogConcave(Likelihood):
 
 def usual(size: np.ndarray) -> float:
     """Of how many trials, or how much exposure, the next outcome is: the median of those before, (n,)."""
-    return float(np.quantile(size, 0.5, method="lower"))
+    return float(np.sort(size)[(len(size) - 1) // 2])
 
 
 def counts_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
