@@ -118,20 +118,20 @@ def _ascended(
         value, slope = _differences(scorer.score, Z, low, high, real) if gradients is None else gradients
         return -float(value.sum()), -(slope[:, real] * width[real]).ravel()
 
-    def plain(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        """Less what it is at the start, in the unit of the slope there: tolerances are absolute."""
-        value, slope = objective(flat)
-        return (value - first) / unit, slope / unit
+    def relative(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Less what it is at the start, in the unit of the slope there, because tolerances are absolute."""
+        value, slope = at_start if np.array_equal(flat, start) else objective(flat)
+        return (value - at_start[0]) / unit, slope / unit
 
     options, constraints = {"maxiter": max_iterations}, [] if space is None else _constraints(space, X, real)
     start = np.clip((X[:, real] - low[real]) / width[real], 0.0, 1.0).ravel()
-    first, slope = objective(start)
-    steepest = float(np.abs(slope).max())
+    at_start = objective(start)
+    steepest = float(np.abs(at_start[1]).max())
     unit = steepest if 0 < steepest < np.inf else 1.0
     from scipy.optimize import minimize  # takes long to load
 
     result = minimize(
-        plain,
+        relative,
         start,
         jac=True,
         method="SLSQP" if constraints else "L-BFGS-B",

@@ -55,7 +55,7 @@ def column_of(inputs: list, input: Any) -> tuple[int, str]:
 
 
 def are_decades(values: np.ndarray, low: float, high: float) -> bool:
-    """Whether values need a logarithmic scale: half of them lie in the lowest tenth of what is positive."""
+    """Whether values need a logarithmic scale: half lie in the lowest tenth (a guess) of what is positive."""
     return low > 0 and bool(np.median(values) < low + 0.1 * (high - low))
 
 
