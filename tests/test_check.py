@@ -385,6 +385,7 @@ def changed(report, **values):
 GOOD = {
     "predictions__nll": 1.01,
     "predictions__true_nll": 1.0,
+    "predictions__nll_loss_error": 0.001,
     "evidence__standard_error": 0.1,
     "decision__regret_ratio": 1.0,
 }
@@ -399,9 +400,9 @@ def evidences(own, true):
     [
         ({}, ["The fit predicts as well as MCMC (300 draws), to 0.02 nats a point.", "its picks have: bald 1.00, unc",
               "What to do: go on, the fit serves here."]),
-        ({"predictions__nll": 1.05}, ["predicts worse than MCMC (300 draws), by 0.05 nats a point", "go on"]),
-        ({"predictions__nll": 0.9}, ["predicts better than MCMC (300 draws), by 0.1 nats a point", "go on"]),
-        ({"predictions__nll": 1.5}, ["by 0.5 nats", "fit with more particles (n_particles), of a LaplaceFit by"]),
+        ({"predictions__nll": 1.05}, ["predicts worse than MCMC (300 draws), by 0.05 ± 0.001 nats a point", "go on"]),
+        ({"predictions__nll": 0.9}, ["predicts better than MCMC (300 draws), by 0.1 ± 0.001 nats a point", "go on"]),
+        ({"predictions__nll": 1.5}, ["by 0.5 ± 0.001 nats", "fit with more particles or draws (n_particles), of a"]),
         (evidences(-3.5, -3.4), ["Its log evidence agrees (-0.10 ± 0.14 nats)", "go on"]),
         (evidences(-3.5, -3.0), ["differs (-0.50 ± 0.14 nats).", "go on"]),
         (evidences(-5.0, -3.0), ["differs (-2.00", "compare models by the evidence of the reference"]),
@@ -456,10 +457,10 @@ def inhibition():
     return model
 
 
-def counting():
+def counting(sd=1):
     x = np.linspace(-1, 1, 12)
     with pm.Model() as model:
-        base, slope = pm.Normal("base", 0, 1), pm.Normal("slope", 0, 1)
+        base, slope = pm.Normal("base", 0, sd), pm.Normal("slope", 0, sd)
         pm.Poisson("n", pm.math.exp(base + slope * pm.Data("x", x)), observed=[1, 0, 2, 1, 3, 2, 2, 4, 3, 6, 7, 9])
     return model
 
@@ -542,6 +543,35 @@ def test_a_trace_of_another_posterior_is_told_from_the_fit(of_any):
     again = pma.fit(fit.gpm, n_particles=600, random_seed=5, progressbar=False)
     assert "as well as the other fit (600 draws)" in pma.check(fit, again).attrs["verdict"]
     assert "draws of the fit itself" in pma.check(fit, fit).attrs["doubts"]
+
+
+def test_a_reference_of_other_priors_is_refused_and_one_of_few_draws_doubted():
+    """PyMC's own log density tells that a trace is of the same model."""
+    fit, other = (pma.fit(counting(sd), random_seed=1, progressbar=False) for sd in (1, 0.2))
+    trace = as_trace(fit.gpm, fit.draw(9, 0), chains=1)
+    assert "NOT converged" in pma.check(fit, trace).attrs["doubts"]
+    draws = trace["posterior"].to_dataset().to_dataframe().to_dict("records")
+    own, stranger = ([float(counting(sd).compile_logp()(one)) for one in draws] for sd in (1, 0.2))
+    trace["sample_stats"] = xr.Dataset({"lp": (("chain", "draw"), np.reshape(own, (1, 9)) + 3.0)})
+    assert pma.check(fit, trace).attrs["n_draws"] == 9
+    trace["sample_stats"]["lp"][:] = np.reshape(stranger, (1, 9))
+    for reference in (other, trace):
+        with pytest.raises(ValueError, match="of another model than the fit"):
+            pma.check(fit, reference)
+
+
+def test_outcomes_in_a_tail_are_not_taken_for_a_worse_fit():
+    """Of two runs of one fit: far outside the data hardly any count that one draws has a density in the other."""
+    fits = [pma.fit(counting(2), random_seed=seed, progressbar=False) for seed in (1, 2)]
+    far = pma.check(*fits, X_new={"x": [4.0, 6.0]})
+    lost = Differences.of(far)
+    assert abs(lost.nll_loss) > 0.1
+    assert not lost.is_worse
+    assert "more particles" not in far.attrs["verdict"]
+    # The standard error is the spread of what other outcomes would have given.
+    near = [Differences.of(pma.check(*pair, X_new={"x": [1.0]})) for pair in (fits, fits[::-1])]
+    assert all(abs(one.nll_loss) < 0.02 + 3 * one.loss_error for one in near)
+    assert all(0 < one.loss_error < 0.1 for one in near)
 
 
 def test_chains_and_data_of_a_trace_of_any_model_are_looked_at(of_any):

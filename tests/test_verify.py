@@ -39,13 +39,13 @@ def learner(learn="hyperparameters", rows=FEW, priors=WIDE, **keywords):
 
 @pytest.fixture
 def _all_are_worse(monkeypatch):
-    monkeypatch.setattr(verification, "WORSE", -np.inf)
+    monkeypatch.setattr(verdict.Differences, "is_worse", True)
     monkeypatch.setattr(verdict.Differences, "reference_misses_mass", False)
 
 
 @pytest.fixture
 def _none_is_worse(monkeypatch):
-    monkeypatch.setattr(verification, "WORSE", np.inf)
+    monkeypatch.setattr(verdict.Differences, "is_worse", False)
 
 
 def left(active):
@@ -204,7 +204,7 @@ def test_where_no_draws_are_taken_the_questions_stay_the_same(criterion):
 
 def test_a_run_of_lower_evidence_replaces_nothing(monkeypatch):
     """It misses a part of the posterior itself."""
-    monkeypatch.setattr(verification, "WORSE", -np.inf)
+    monkeypatch.setattr(verdict.Differences, "is_worse", True)
     made, low = verification.make_reference, Evidence(-100.0, 0.1, "smc")
     monkeypatch.setattr(verification, "make_reference", lambda *args: made(*args)._replace(evidence=low))
     active = learner()

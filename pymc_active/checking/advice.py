@@ -42,8 +42,7 @@ def advise(fit: Fit) -> list[str]:
     """Sentences that say what the data of a fit call for: slips, other units, another likelihood or period.
 
     Besides what :func:`fit` says in warnings, this fits again without the measurement that is farthest from what all
-    others predict, by 20 sds or more; scans for periods besides a known one; and compares predictions by periods that
-    the data cannot tell apart. That takes about as long as the fit.
+    others predict, and looks at other periods. That takes about as long as the fit.
 
     Parameters
     ----------
@@ -85,10 +84,9 @@ def advise(fit: Fit) -> list[str]:
 
 
 def _outlier(fit: Fit) -> str | None:
-    """A measurement far from what all others predict.
+    """A measurement far from what the others, or the nearest of them, predict by a fit to them alone.
 
-    The model is fitted again to the others, or to the nearest of them, twice as many as there are parameters, which
-    must know the function there: its variance must be below the noise variance, or small beside the prior's.
+    They must know the function there: its variance must be below the noise variance, or small beside the prior's.
     """
     posterior, n = fit.posterior, len(fit.y)
     row = int(np.argmax(away := _away(posterior, fit.y, fit.center)))
@@ -124,10 +122,7 @@ def _away(posterior: Posterior, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def _contradicted_period(fit: Fit, posterior: KernelPosterior) -> str | None:
-    """A period that was told and that the data contradict.
-
-    Which one they have instead is not said: of the best one, all else the same, they may have a part or a multiple.
-    """
+    """A period that was told and that the data contradict; of the best other one they may have a part or a multiple."""
     for leaf in hidden_leaves(posterior):
         prior, now = posterior.prior, float(fit.center[leaf.hidden])
         told, sd = float(prior.mean[leaf.hidden]), float(prior.sd[leaf.hidden])
@@ -159,7 +154,6 @@ def _gain_by_another(posterior: KernelPosterior, theta: np.ndarray, leaf: Node) 
     here = _likelihoods(some, theta, leaf, theta[leaf.hidden][None])[0]
     # Where a wrong period has left everything to the noise, others show once it has as much output as expected.
     usual, quiet = theta.copy(), theta.copy()
-    # What is fixed comes after what is learned.
     learned = [i for role, i in leaf.roles.items() if role != "log_period" and i < len(theta)]
     usual[learned] = quiet[learned] = posterior.prior.mean[learned]
     if posterior.log_noise < len(theta):

@@ -36,6 +36,7 @@ _USABLE, _FEWEST_EFFECTIVE = 1.05, 100
 # Outcomes at which densities are compared: at each point at most and at least, and at all points together (guesses).
 _MOST, _FEWEST, _OUTCOMES = 400, 50, 20_000
 _SOME = 256  # Members that judge outcomes which are not normal (guess).
+_COMPARED, _SAME = 20, 0.1  # Draws whose log densities tell models apart, and by how many nats (guesses).
 # Numbers in one array of densities (guess), and the sd that is rounding, relative to the mean of an outcome.
 _BLOCK, _ROUNDING = 4_000_000, 1e-8
 
@@ -44,8 +45,7 @@ class Predicted(NamedTuple):
     """What the members of an ensemble predict at m points.
 
     ``mean`` and ``variance`` (m,) describe the function; ``draw(n)`` draws outcomes (n, m), each from one member;
-    ``nll(y)`` is minus the mean log density of such outcomes, (m,); ``of_each()`` are numbers (S, m) in which members
-    differ, by name.
+    ``nll(y)`` minus their log densities (n, m); ``of_each()`` are numbers (S, m) in which members differ, by name.
     """
 
     mean: np.ndarray
@@ -73,7 +73,7 @@ def _of_gaussians(p: Mixture) -> Predicted:
         return p.means[thin] + np.sqrt(variances[thin]) * quantiles
 
     def nll(y: np.ndarray) -> np.ndarray:
-        return -np.mean([mixture_log_density(row, p.means, variances, p.weights) for row in y], axis=0)
+        return -np.array([mixture_log_density(row, p.means, variances, p.weights) for row in y])
 
     moments = mixture_moments(p.means, p.variances, p.weights)
     return Predicted(*moments, draw, nll, lambda: {"f_mean": p.means, "y_variance": variances})
@@ -95,7 +95,7 @@ def _of_latent(ensemble: Ensemble, X: np.ndarray) -> Predicted:
         # Counts are often the same.
         rows = y if len(values := np.unique(y)) > len(y) else np.tile(values[:, None], len(X))
         logs = [logsumexp(outcomes.log_densities(row[None], p)[0], axis=0, b=p.weights[:, None]) for row in rows]
-        return -np.mean(logs if rows is y else np.take_along_axis(np.array(logs), values.searchsorted(y), 0), axis=0)
+        return -(np.array(logs) if rows is y else np.take_along_axis(np.array(logs), values.searchsorted(y), 0))
 
     variance = np.maximum(variance, np.finfo(float).tiny)
     return Predicted(mean, variance, draw, nll, lambda: {"f_mean": mixture(ensemble, X).means})
@@ -120,8 +120,8 @@ def _of_particles(members: Members, X: np.ndarray) -> Predicted:
         log = np.concatenate([members.log_mean(block) for block in blocks])
         # Rows that depend on each other have one density together, of which each gets an equal part.
         log = np.broadcast_to(log * log.shape[1] / len(X), (len(y), len(X)))
-        # Without what NumPy refuses to draw.
-        return -np.mean(log, axis=0, where=np.isfinite(y).reshape(*log.shape, -1).all(2))
+        # NumPy refuses to draw some.
+        return np.where(np.isfinite(y).reshape(*log.shape, -1).all(2), -log, np.nan)
 
     return Predicted(
         mean, variance, draw, nll, lambda: {"f_mean": means, "log_density": members.log_densities(draw(1), X)[0]}
@@ -129,11 +129,7 @@ def _of_particles(members: Members, X: np.ndarray) -> Predicted:
 
 
 class Reference(NamedTuple):
-    """What serves as truth.
-
-    ``kind`` is "run", "trace" or "fit"; ``source`` the run, trace or fit itself; ``predicted`` what its draws predict
-    at the points of comparison; the ``evidence`` of a trace is unknown; ``doubts`` say in words what is doubtful.
-    """
+    """What serves as truth: a "run", "trace" or "fit" (``kind``), and what its draws predict at the points."""
 
     kind: str
     source: Any
@@ -147,10 +143,7 @@ def make_reference(
     fit: Fit, reference: Any, X: np.ndarray, n_particles: int | None, seed: int | None, progressbar: bool = False,
     renew: Callable[..., Fit] | None = None,
 ) -> Reference:  # fmt: skip
-    """What ``reference`` stands for, and predicts at X; without one, a longer run (by ``renew``), maybe for minutes.
-
-    A TypeError or ValueError for what cannot be the reference of the fit.
-    """
+    """What ``reference`` stands for, and predicts at X; without one, a longer run (by ``renew``), maybe for minutes."""
     gpm = fit.gpm
     if isinstance(reference, xr.DataTree):
         draws = ensemble_of_draws(gpm, fit.data, FullSpace(fit.posterior), _draws_of(reference, fit), "trace")
@@ -170,6 +163,9 @@ def make_reference(
         raise TypeError(f"reference must be a DataTree of draws, as pma.sample returns it, or a fit; got {got}")
     if not reference.data.equals(fit.data):
         raise ValueError("the reference is a fit to other data: fit both to the same")
+    if kind == "fit":
+        thetas, density = reference.ensemble.thetas, reference.posterior.values
+        _check_model(fit, thetas, lambda rows: density(thetas[rows]))
     draws, doubts = reference.reference_draws(seed), tuple(reference.diagnostics["warnings"])
     if kind == "run" and gpm.shapes and len(draws) <= len(fit.ensemble):
         doubts += (f"it has no more draws than the fit, {len(fit.ensemble):,}, so both may miss the same",)
@@ -184,20 +180,28 @@ def _draws_of(trace: xr.DataTree, fit: Fit) -> np.ndarray:
         raise ValueError("the trace holds draws that are NaN or infinite: sample again")
     if "observed_data" in trace.children and fit.gpm.name in trace["observed_data"]:
         y = trace["observed_data"][fit.gpm.name].to_numpy().ravel()
-        if not (len(y) == len(fit.y) and np.allclose(y, fit.y)):
-            # A learner that has been told more adds it to its model.
-            raise ValueError(
-                f"the trace was sampled given other data ({len(y)} points) than the fit ({len(fit.y)} points): fit the "
-                "model again, or sample it again"
-            )
+        if len(y) != len(fit.y) or not np.allclose(y, fit.y):
+            counts = f"({len(y)} points) than the fit ({len(fit.y)} points)"
+            raise ValueError(f"the trace was sampled given other data {counts}: fit or sample the model again")
+    # The density of latent functions besides is another one.
+    if "lp" in trace.get("sample_stats", ()) and fit.gpm.likelihood is None:
+        _check_model(fit, thetas, trace["sample_stats"]["lp"].to_numpy().ravel().__getitem__)
     return thetas
 
 
-def _doubts_of_chains(trace: xr.DataTree, of_each: Mapping[str, np.ndarray]) -> tuple[str, ...]:
-    """That the chains of a trace disagree in what they predict, in words, if so; ``of_each`` is what its draws predict.
+def _check_model(fit: Fit, thetas: np.ndarray, log_densities: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Raise a ValueError unless the posterior of the fit has these log densities of rows, up to a constant."""
+    if is_same := thetas.shape[1] == fit.gpm.n_parameters:
+        some = np.linspace(0, len(thetas) - 1, min(_COMPARED, len(thetas)), dtype=int)
+        with np.errstate(invalid="ignore"):
+            apart = fit.posterior.values(thetas[some]) - log_densities(some)
+        is_same = not len(apart := apart[np.isfinite(apart)]) or np.ptp(apart) < _SAME
+    if not is_same:
+        raise ValueError("the reference is of another model than the fit, with other priors or another likelihood")
 
-    Chains may differ in parameters by a symmetry of the model.
-    """
+
+def _doubts_of_chains(trace: xr.DataTree, of_each: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """That chains disagree in what they predict, ``of_each``, in words; parameters may differ by a symmetry."""
     # Loading ArviZ takes as long as the rest of the package.
     from arviz_base import dict_to_dataset
     from arviz_stats import ess, rhat
@@ -206,8 +210,8 @@ def _doubts_of_chains(trace: xr.DataTree, of_each: Mapping[str, np.ndarray]) -> 
     chains = dict_to_dataset({name: values.reshape(shape) for name, values in of_each.items()})
     r_hat = np.fmax.reduce([float(values.max()) for values in rhat(chains).data_vars.values()])
     size = np.fmin.reduce([float(values.min()) for values in ess(chains).data_vars.values()])
-    # Of one chain R-hat is not known.
-    if r_hat > _USABLE or size < _FEWEST_EFFECTIVE:
+    # Of one chain R-hat is not known; of few draws nothing is.
+    if r_hat > _USABLE or not size >= _FEWEST_EFFECTIVE:
         return (f"MCMC has NOT converged (R-hat {r_hat:.3f}, {size:,.0f} effective draws)",)
     return ()
 
@@ -226,28 +230,31 @@ def compare(
     p, evidences = reference.predicted, (fit.evidence, reference.evidence)
     n_outcomes = int(np.clip(_OUTCOMES // len(X), _FEWEST, min(_MOST, len(reference.ensemble))))
     y = p.draw(n_outcomes) if observed is None else observed[None]
-    surprise = np.zeros(len(X))
+    surprise, truth = np.zeros(len(X)), p.nll(y)
     if observed is not None:
-        usual = np.stack([p.nll(row[None]) for row in p.draw(_FEWEST)])
-        surprise = (p.nll(y) - usual.mean(0)) / max(usual.std(0).mean(), _ROUNDING)
-    rows = []
-    for ensemble in fit.approximations.values():
-        q = predicted(ensemble, X)
-        rows.append((symmetrized_kl(p.mean, p.variance, q.mean, q.variance), q.nll(y), q.mean, q.variance))
-    own = zip(("skl", "nll", "f_mean", "f_variance"), map(np.stack, zip(*rows, strict=True)), strict=True)
-    truth = {"true_nll": p.nll(y), "true_f_mean": p.mean, "true_f_variance": p.variance, "surprise": surprise}
+        usual = p.nll(p.draw(_FEWEST))
+        surprise = (truth[0] - usual.mean(0)) / max(usual.std(0).mean(), _ROUNDING)
+    each = [predicted(ensemble, X) for ensemble in fit.approximations.values()]
+    nlls, both = np.stack([q.nll(y) for q in each]), ("approximation", "point")
     predictions = xr.Dataset(
         {
-            **{name: (("approximation", "point"), values) for name, values in own},
-            **{name: ("point", values) for name, values in truth.items()},
+            "skl": (both, [symmetrized_kl(p.mean, p.variance, q.mean, q.variance) for q in each]),
+            "nll": (both, np.nanmean(nlls, 1)),
+            "nll_loss_error": ("approximation", np.nanmean(nlls - truth, 2).std(1) / np.sqrt(len(y))),
+            "f_mean": (both, [q.mean for q in each]),
+            "f_variance": (both, [q.variance for q in each]),
+            "true_nll": ("point", np.nanmean(truth, 0)),
+            "true_f_mean": ("point", p.mean),
+            "true_f_variance": ("point", p.variance),
+            "surprise": ("point", surprise),
         },
         coords={"approximation": list(fit.approximations), "point": labels},
         attrs={"units": "nats", "units_of_moments": "the units of y, and their squares"},
     )
     evidence = xr.Dataset(
         {
-            "log_evidence": ("estimator", [evidence.value for evidence in evidences]),
-            "standard_error": ("estimator", [evidence.error for evidence in evidences]),
+            "log_evidence": ("estimator", [one.value for one in evidences]),
+            "standard_error": ("estimator", [one.error for one in evidences]),
         },
         coords={"estimator": ["fit", "reference"]},
         attrs={"units": "nats"},
@@ -258,18 +265,14 @@ def compare(
 def read_criteria(
     criteria: str | Sequence[Any], fit: Fit, pool: np.ndarray, **options: Any
 ) -> dict[str, tuple[Criterion, Scorer]]:
-    """Criteria of the registry by name, with ``options``, and what scores by the fit.
-
-    A ValueError for others, and for those that the model cannot have; criteria of the maximum need y that differ.
-    """
+    """Criteria of the registry by name, with ``options``, and what scores by the fit; a ValueError for others."""
     # A single sample path has no utility that another source could judge.
     known = [name for name in criterion_names("moments", "predictions", "maximum") if name != "thompson"]
     asked = (criteria,) if isinstance(criteria, str) or callable(criteria) else tuple(criteria)
     named = [name for entry in asked if (name := Named.read(entry, fit.gpm.inputs)) is not None and name.name in known]
     if not named or len(named) < len(asked):
-        raise ValueError(
-            f"criteria must be among {', '.join(sorted(known))}; got {', '.join(map(repr, asked)) or 'none'}"
-        )
+        got = ", ".join(map(repr, asked)) or "none"
+        raise ValueError(f"criteria must be among {', '.join(sorted(known))}; got {got}")
     domain, targets = read_domain(None, pool, fit.gpm.inputs), pool[rows_among(len(pool))]
     if any(CRITERIA[name.name].kind == "maximum" for name in named):
         check_data(fit.y, fit.gpm)

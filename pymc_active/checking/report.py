@@ -48,29 +48,27 @@ def check(
     fit : ParticleFit or LaplaceFit
         Of a GP or any ``pm.Model``; of several models, ``learner.fit.best`` or each one, ``learner.fit[label]``.
     reference : None, xarray.DataTree or fit, optional
-        By default a longer run with ``n_particles``, annealed from the prior as far as that is affordable (up to about
-        110 points, of embeddings 130), and around modes that are searched anew where :func:`fit` searches them. For
-        embeddings, whose modes chains do not reach, it is the better truth. Of a ``pm.Model`` it is made by
-        ``fit(method="auto")``, so that NUTS runs again only where particles fail. A trace of the same model, from
-        :func:`sample` or ``pm.sample``, is truth by another method.
+        By default a longer run: annealed from the prior up to about 110 points (embeddings 130), and around modes that
+        are searched anew where :func:`fit` searches them; of a ``pm.Model`` by ``fit(method="auto")``. A trace of the
+        same model, from :func:`sample` or ``pm.sample``, is truth by another method, except for embeddings, whose modes
+        chains do not reach.
     X_new : array_like, shape (m, D), optional
         Points to compare at. Default: the pool, else the inputs of the data, the only ones for a ``pm.Model`` without
         outcomes at new rows.
     y_new : array_like, shape (m,), optional
-        Observations at ``X_new``, whose negative log densities take the place of expectations under the reference. The
-        verdict speaks against the model if they exceed these by three sds on average, or one of them by fifteen.
+        Observations at ``X_new``, whose negative log densities take the place of expectations. The verdict speaks
+        against the model if they exceed these by three sds on average, or one of them by fifteen.
     pool : array_like, shape (m', D), optional
         Candidates for the decisions.
     criteria : sequence of str or callable, optional
-        Criteria whose decisions are checked, as :class:`pymc_active.Learner` takes them. Default: ``"bald"``,
-        ``"integrated_variance"`` and ``"expected_improvement"``, of a ``pm.Model`` ``"epig"`` as the second.
+        As :class:`pymc_active.Learner` takes them. Default: ``"bald"``, ``"integrated_variance"`` (of a ``pm.Model``
+        ``"epig"``) and ``"expected_improvement"``.
     minimize : bool
         Whether criteria such as ``"pes"`` look for the minimum over the pool, not the maximum.
     trace : xarray.DataTree, optional
         Another name of ``reference``.
     n_particles : int, optional
-        Of the longer run. Default: 16 times the number that :func:`fit` takes, 4,096 for up to 300 points, of a
-        ``pm.Model`` 8,192.
+        Of the longer run. Default: 16 times the number that :func:`fit` takes.
     random_seed : int or Generator, optional
         For the longer run, and for criteria that draw.
     progressbar : bool
@@ -81,17 +79,16 @@ def check(
     xarray.DataTree
         ``attrs["verdict"]`` says in a few sentences what follows, ``attrs["reference"]`` is "run", "trace" or "fit",
         ``attrs["reference_by"]`` how its evidence was obtained, ``attrs["n_draws"]`` the number of its draws, and
-        ``attrs["doubts"]`` what is doubtful about it: warnings of a fit or run, one that is no longer than the fit, one
-        with a lower evidence, and chains whose predictions disagree. Groups:
+        ``attrs["doubts"]`` what is doubtful about it. Groups:
 
         * ``predictions``: over ``approximation`` (``particles``; of a LaplaceFit mgp, map, bbq, and the mixtures over
           its modes and draws) and ``point``, in nats: ``nll``, minus the log density of an observation, and over
           ``point`` ``true_nll``, the same of the reference; the difference of their means is what the approximation
-          loses. ``skl``, KL(p‖q) + KL(q‖p) of the latent function, with p and q the Gaussians that have the moments of
-          the reference and of the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before them for the
-          reference; with ``y_new`` ``surprise``, by how many sds of a negative log density the density of an
-          observation is smaller than expected. Of a ``pm.Model`` the function is the expected outcome, NaN where there
-          is none, as of categories.
+          loses, ``nll_loss_error`` its standard error from the outcomes that were drawn. ``skl``, KL(p‖q) + KL(q‖p) of
+          the function, an expected outcome of a ``pm.Model`` (NaN where there is none), with p and q the Gaussians that
+          have the moments of the reference and the approximation: ``f_mean`` and ``f_variance``, with ``true_`` before
+          them for the reference; with ``y_new`` ``surprise``, by how many sds of a negative log density the density of
+          an observation is smaller than expected.
         * ``evidence``: over ``estimator`` (fit, reference), ``log_evidence`` and ``standard_error``, nats; NaN where it
           is unknown, as for a trace, NUTS, and the error of Laplace's evidence.
         * ``decision`` (with ``pool``): over ``criterion`` and ``candidate``, ``score`` by the fit and ``true_utility``

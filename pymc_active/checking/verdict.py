@@ -14,8 +14,7 @@ import xarray as xr
 AS_GOOD, WORSE = 0.02, 0.1
 # Log 2: a larger error of the evidence changes the odds of two models by more than a factor of two.
 EVIDENCE_MATTERS = 0.7
-# Below this share of the best, one measurement in ten is wasted.
-GOOD_DECISION = 0.9
+GOOD_DECISION = 0.9  # Below this share of the best, one measurement in ten is wasted.
 # Surprise that speaks against a model, of all points on average and of one; of 60 data sets from the model none did.
 _SURPRISING, _IMPOSSIBLE = 3.0, 15.0
 # A reference misses mass if its evidence is lower by more than this many common standard errors: a guess.
@@ -27,13 +26,15 @@ _REFERENCE = {"run": "another run", "trace": "MCMC", "fit": "the other fit"}
 class Differences(NamedTuple):
     """What a fit loses against its reference.
 
-    ``nll_loss`` is what the approximation that ``predict`` uses loses, in nats a point; ``evidence_difference`` the log
-    evidence of the fit less the reference's, ``evidence_error`` their common standard error; NaN if unknown.
+    ``nll_loss`` is what the approximation that ``predict`` uses loses, in nats a point, and ``loss_error`` its standard
+    error, large where a few outcomes in a tail decide; ``evidence_difference`` the log evidence of the fit less the
+    reference's, ``evidence_error`` their common standard error; NaN if unknown.
     """
 
     nll_loss: float
     evidence_difference: float
     evidence_error: float
+    loss_error: float = 0.0
 
     @classmethod
     def of(cls, groups: Mapping[str, xr.Dataset] | xr.DataTree) -> Differences:
@@ -41,7 +42,13 @@ class Differences(NamedTuple):
         predictions, evidence = groups["predictions"], groups["evidence"]
         own, true = evidence.log_evidence.to_numpy()
         error = float(np.hypot(*evidence.standard_error.to_numpy()))
-        return cls(float((predictions.nll[0] - predictions.true_nll).mean()), float(own - true), error)
+        loss = float((predictions.nll[0] - predictions.true_nll).mean())
+        return cls(loss, float(own - true), error, float(predictions.nll_loss_error[0]))
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the fit loses more than matters, and for sure."""
+        return self.nll_loss > max(WORSE, 2 * self.loss_error)
 
     @property
     def reference_misses_mass(self) -> bool:
@@ -56,13 +63,15 @@ def verdict(tree: xr.DataTree) -> str:
     """Sentences about a fit, from the groups and attributes of :func:`pymc_active.check`."""
     if tree.attrs["reference_by"] == "exact":
         return "The model has no free parameters, so the fit is exact."
-    lost = (differences := Differences.of(tree)).nll_loss
+    lost, *_, error = differences = Differences.of(tree)
     compared = "as well as" if abs(lost) <= AS_GOOD else "better than" if lost < 0 else "worse than"
-    amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g}"
+    amount = f"to {AS_GOOD}" if abs(lost) <= AS_GOOD else f"by {abs(lost):.2g} ± {error:.1g}"
     name = f"{_REFERENCE[tree.attrs['reference']]} ({tree.attrs['n_draws']:,} draws)"
     sentences, wanted = [f"The fit predicts {compared} {name}, {amount} nats a point."], []
-    if lost > WORSE:
-        wanted.append("fit with more particles (n_particles), of a LaplaceFit by pma.fit")
+    if differences.is_worse:
+        wanted.append("fit with more particles or draws (n_particles), of a LaplaceFit by pma.fit")
+    elif lost > WORSE:
+        wanted.append("compare quantiles of both where they differ, since a few outcomes in a tail decide")
     # A trace has no evidence.
     if not np.isnan(differences.evidence_difference):
         sentences.append(_on_evidence(differences))
@@ -86,7 +95,6 @@ def verdict(tree: xr.DataTree) -> str:
 
 def _on_evidence(differences: Differences) -> str:
     difference, error = differences.evidence_difference, differences.evidence_error
-    if abs(difference) <= 2 * error < np.inf:
-        return f"Its log evidence agrees ({difference:+.2f} ± {error:.2f} nats)."
+    compared = "agrees" if abs(difference) <= 2 * error < np.inf else "differs"
     stated = f" ± {error:.2f} nats" if np.isfinite(error) else " nats, with an unknown error"
-    return f"Its log evidence differs ({difference:+.2f}{stated})."
+    return f"Its log evidence {compared} ({difference:+.2f}{stated})."

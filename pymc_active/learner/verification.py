@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_active.checking.compare import compare, make_reference
-from pymc_active.checking.verdict import WORSE, Differences
+from pymc_active.checking.verdict import Differences
 from pymc_active.inference.fit import Fit
 from pymc_active.particles.particle_fit import ParticleFit
 from pymc_active.predictions.ensembles import is_of_processes
@@ -116,6 +116,6 @@ def _verdict(fit: Fit, X: np.ndarray, seed: int, progressbar: bool) -> tuple[Ver
     n_particles = _LONGER * fit.gpm.n_particles(len(fit.y))
     reference = make_reference(fit, None, X, n_particles, seed, progressbar, renew)
     differences = Differences.of(compare(fit, reference, X, np.arange(len(X))))
-    is_replaced = differences.nll_loss > WORSE and not differences.reference_misses_mass
+    is_replaced = differences.is_worse and not differences.reference_misses_mass
     # A model without free parameters is its own reference.
-    return Verdict(*differences, is_replaced and reference.source is not fit), reference.source
+    return Verdict(*differences[:3], is_replaced and reference.source is not fit), reference.source
