@@ -184,7 +184,7 @@ def _draws_of(trace: xr.DataTree, fit: Fit) -> np.ndarray:
             counts = f"({len(y)} points) than the fit ({len(fit.y)} points)"
             raise ValueError(f"the trace was sampled given other data {counts}: fit or sample the model again")
     # The density of latent functions besides is another one.
-    if "lp" in trace.get("sample_stats", ()) and fit.gpm.likelihood is None:
+    if "lp" in (trace.get("sample_stats") or ()) and fit.gpm.likelihood is None:
         _check_model(fit, thetas, trace["sample_stats"]["lp"].to_numpy().ravel().__getitem__)
     return thetas
 

@@ -18,12 +18,7 @@ from pymc_active.inference.fit import Fit
 from pymc_active.learner.candidates import Candidates, Choice, rows_with
 from pymc_active.learner.success import Success
 from pymc_active.learner.weighted import likely
-from pymc_active.learner.working_region import (
-    maxima_in_space,
-    maxima_of_process,
-    maxima_where_it_works,
-    rows_that_work,
-)
+from pymc_active.learner.working_region import maxima_of_process, maxima_where_possible, rows_that_work
 from pymc_active.predictions.ensembles import as_ensemble, conditioned_gps, ensemble_of, is_of_processes, model_of
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import predict
@@ -265,11 +260,8 @@ def _optima(
     if success is not None and domain.is_pool:
         domain = rows_that_work(domain, success, x)
     optima = sample_optima(gps, domain, n_optima, _FEATURES, rng, advance)
-    if domain.space is not None:
-        return maxima_in_space(optima, domain, success, x, rng)
-    if success is None or domain.is_pool:
-        return optima
-    return maxima_where_it_works(optima, domain, success, x, rng)
+    is_box = success is not None and not domain.is_pool
+    return maxima_where_possible(optima, domain, success, x, rng) if domain.space is not None or is_box else optima
 
 
 def _shortfalls(optima: list[OptimizedPaths], x: np.ndarray) -> np.ndarray:

@@ -27,54 +27,61 @@ def rows_that_work(domain: Domain, success: Success, x: np.ndarray) -> Domain:
     return domain._replace(pool=domain.pool[works], labels=domain.labels[works])
 
 
-def maxima_where_it_works(
-    optima: Sequence[OptimizedPaths], domain: Domain, success: Success, x: np.ndarray, rng: np.random.Generator
-) -> list[OptimizedPaths]:
-    """The same paths, with maxima in a box moved from where success is unlikely, at worst to x (D,)."""
-    # scipy.stats takes long to load.
-    from scipy.stats import qmc
-
-    low, high = domain.low, domain.high
-    screen = low + (high - low) * qmc.Sobol(len(low), rng=rng).random(_SCREEN)
-    inside = ((low <= success.worked) & (success.worked <= high)).all(1)
-    screen = np.concatenate([x[None], success.worked[inside], screen[success.is_likely(screen)]])
-    moved = []
-    for gp, paths, maxima in optima:
-        places, values = gp.to_user(maxima.X), maxima.values.copy()
-        which = np.flatnonzero(~success.is_likely(places))
-        if len(which):
-            places[which], values[which] = _highest(screen, paths.value(gp.x_map(screen))[which])
-            for step in _STEPS:
-                shape = len(which) * _NEAR, len(low)
-                near = np.repeat(places[which], _NEAR, axis=0) + step * (high - low) * rng.normal(size=shape)
-                near = np.clip(near, low, high)
-                near = np.concatenate([places[which], near[success.is_likely(near)]])
-                places[which], values[which] = _highest(near, paths.value(gp.x_map(near))[which])
-        moved.append(OptimizedPaths(gp, paths, maxima._replace(X=gp.x_map(places), values=values)))
-    return moved
-
-
-def maxima_in_space(
+def maxima_where_possible(
     optima: Sequence[OptimizedPaths], domain: Domain, success: Success | None, x: np.ndarray, rng: np.random.Generator
 ) -> list[OptimizedPaths]:
-    """The same paths, with maxima moved from points that stand for a space to higher ones beside them, or x (D,)."""
-    space, fixed = domain.space, domain.fixed
-    assert space is not None
-    places = [space.snap(o.gp.to_user(o.maxima.X), fixed) for o in optima]
-    heights = [o.maxima.values for o in optima]
-    ends = np.cumsum([len(values) for values in heights])[:-1]
+    """The same paths, with maxima moved to where experiments are possible and likely to work, at worst to x (D,).
+
+    Of a box these are the maxima where success is unlikely; of a space all, from points that stand for it.
+    """
+    low, high, space = domain.low, domain.high, domain.space
+    works = (lambda X: np.ones(len(X), bool)) if success is None else success.is_likely
+    heights = np.concatenate([o.maxima.values for o in optima])
+    own = np.split(np.arange(len(heights)), np.cumsum([len(o.maxima.values) for o in optima])[:-1])
+    places = np.concatenate([o.gp.to_user(o.maxima.X) for o in optima])
+    places = places if space is None else space.snap(places, domain.fixed)
+    is_moved = ~works(places)
+    places[is_moved] = x
+    is_moved |= space is not None
+    if not is_moved.any():
+        return list(optima)
+    at_places = [np.diagonal(o.paths.value(o.gp.x_map(places[rows]))) for o, rows in zip(optima, own, strict=True)]
+    heights = np.where(is_moved, np.concatenate(at_places), heights)
+
+    def climb(tried: Sequence[np.ndarray]) -> None:
+        """Move maxima to the highest points that work, of those tried on the paths of each GP."""
+        values = [o.paths.value(o.gp.x_map(X)) for o, X in zip(optima, tried, strict=True)]
+        for rows, each in zip(own, values, strict=True):
+            each[~is_moved[rows]] = -np.inf
+        higher = [(each > heights[rows, None]).any(0) for rows, each in zip(own, values, strict=True)]
+        # At once, since a classifier has many members.
+        good = works(np.concatenate([X[some] for X, some in zip(tried, higher, strict=True)]))
+        of_each = np.split(good, np.cumsum([some.sum() for some in higher])[:-1])
+        for rows, X, each, some, at in zip(own, tried, values, higher, of_each, strict=True):
+            if at.any():
+                X, each = X[some][at], each[:, some][:, at]
+                best, top = each.argmax(1), each.max(1)
+                places[rows] = np.where((top > heights[rows])[:, None], X[best], places[rows])
+                heights[rows] = np.maximum(top, heights[rows])
+
+    if space is None:
+        assert success is not None
+        inside = ((low <= success.worked) & (success.worked <= high)).all(1)
+        screen = targets_in(low, high, _SCREEN)
+        climb([np.concatenate([success.worked[inside], screen[works(screen)]])] * len(optima))
+    else:
+        climb([x[None]] * len(optima))
     for step in _STEPS:
-        # At once, since a constraint may be a function of a table.
-        near = np.split(space.near(np.repeat(np.concatenate(places), _NEAR, axis=0), step, rng, fixed), _NEAR * ends)
-        tried = [np.concatenate([at, x[None], beside]) for at, beside in zip(places, near, strict=True)]
-        maxima = [_highest(X, o.paths.value(o.gp.x_map(X))) for o, X in zip(optima, tried, strict=True)]
-        higher, values = (np.concatenate(parts) for parts in zip(*maxima, strict=True))
-        works = np.ones(len(values), bool) if success is None else success.is_likely(higher)
-        places = np.split(np.where(works[:, None], higher, np.concatenate(places)), ends)
-        heights = np.split(np.where(works, values, np.concatenate(heights)), ends)
+        near = np.repeat(places[is_moved], _NEAR, axis=0)
+        if space is None:
+            near = np.clip(near + step * (high - low) * rng.normal(size=near.shape), low, high)
+        else:
+            # At once, since a constraint may be a function of a table.
+            near = space.near(near, step, rng, domain.fixed)
+        climb(np.split(near, _NEAR * np.cumsum([is_moved[rows].sum() for rows in own])[:-1]))
     return [
-        OptimizedPaths(o.gp, o.paths, o.maxima._replace(X=o.gp.x_map(at), values=values))
-        for o, at, values in zip(optima, places, heights, strict=True)
+        o._replace(maxima=o.maxima._replace(X=o.gp.x_map(places[rows]), values=heights[rows]))
+        for o, rows in zip(optima, own, strict=True)
     ]
 
 
