@@ -10,12 +10,14 @@ import pytest
 from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
+from scipy.special import softmax
 from scipy.stats import norm
 from users import Written, users_gp
 
 import pymc_active as pma
 from pymc_active.criteria import maximize as box
 from pymc_active.criteria.bald import Bald, Uncertainty
+from pymc_active.criteria.epig import IntegratedVariance
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound, log_h
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
@@ -189,6 +191,24 @@ def test_a_coarse_gradient_is_that_of_the_first_draws():
     assert np.abs(scorer.gradient(X)[1] - got).max() > 1e-3 * np.abs(got).max()
     # Of hardly more draws there is nothing to save.
     assert Bald(method="draws", draws=64, random_seed=0).prepare(fit).coarse(32) is None
+
+
+@pytest.mark.filterwarnings("ignore:model 'SE")
+def test_coarse_gains_at_targets_have_draws_of_every_model():
+    fits = {kernel: near_the_prior(pma.composite_gp(X3, y3, kernel)) for kernel in ("SE", "SE + LIN")}
+    evidences = np.array([fit.log_evidence for fit in fits.values()])
+    average = pma.ModelAverage(fits, prior=softmax(-evidences))
+    X, targets = points(fits["SE"], 4), points(fits["SE"], 6)
+
+    def scorer(source, draws):
+        return IntegratedVariance(targets, draws=draws, random_seed=0).prepare(source)
+
+    both = scorer(average, 64)
+    posteriors = {part.gp.posterior for part in both.parts}
+    for made, n in ((both, 32), (both.coarse(16), 8)):
+        assert [sum(part.gp.posterior is p for part in made.parts) for p in posteriors] == [n, n]
+    assert_allclose(both.coarse(16).score(X), both.score(X), rtol=0.5)
+    assert scorer(fits["SE"], 31).coarse(16) is None
 
 
 def test_differences_stand_in_for_a_gradient():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, override
 
@@ -210,6 +210,11 @@ class TargetScorer(Scorer):
         with one_blas_thread():
             return np.concatenate([self.score_block(block) for block in blocks])
 
+    @override
+    def coarse(self, n):
+        # Some of each model. In ten cases the best of 5,000 by 32 draws was among the best 3 % by 16, but not by 8.
+        return None if len(self.parts) < 2 * n else replace(self, parts=self.parts[:: len(self.parts) // n])
+
     @abstractmethod
     def score_block(self, X: np.ndarray) -> np.ndarray:
         """:meth:`score` of a few candidates."""
@@ -281,10 +286,6 @@ class LabelScorer(TargetScorer):
     """
 
     n_full, share, n_arrays = 400, 0.0, 8
-
-    @override
-    def coarse(self, n):
-        return None if len(self.parts) < 2 * n else LabelScorer(self.ensemble, self.units, self.parts[:n])
 
     @override
     def score_block(self, X):
