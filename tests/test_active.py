@@ -43,14 +43,6 @@ def test_bald_of_an_observation_is_the_default(fit, pool):
     xr.testing.assert_identical(bald(fit, pool), bald(fit, pool, target="y", method="mgp"))
 
 
-def test_latent_bald_has_a_floor(fit, pool):
-    """Under MGP, from the factor 4/3 of its variance."""
-    score, floor = bald(fit, pool, target="f"), 0.5 * np.log(4 / 3)
-    assert (score >= floor - 1e-12).all()
-    # Far from everything nothing but the output scale and the mean can be learned; near the data less.
-    assert score.max() > floor + 0.01
-
-
 @pytest.mark.parametrize("method", ["map", "bbq", "mgp"])
 def test_uncertainty_is_the_latent_sd_in_units_of_y(fit, pool, method):
     score = uncertainty(fit, pool, method=method)

@@ -173,14 +173,6 @@ def test_distributed_forms_are_equal_where_the_values_are():
     assert any(len({trees[i] for i in same}) > 1 for same in by_form.values())
 
 
-def test_the_distributed_form_has_the_same_covariance():
-    """With copies of a base kernel sharing its parameters, as VALUES does below."""
-    for text in ("SE * (LIN0 + PER)", "(SE + RQ) * (MAT32 + PER) + SE"):
-        expression = parse(text)
-        distributed = expression.canonical(distributed=True)
-        assert_allclose(covariance(distributed)[0], covariance(expression)[0], rtol=1e-12)
-
-
 # Neighbours and grids.
 
 

@@ -316,16 +316,6 @@ def test_several_models_weigh_too():
     assert_allclose(active._current.scorer().score(POOL), plain * weights, rtol=1e-7)
 
 
-@pytest.mark.nightly
-def test_a_dask_array_asks_as_the_array_does():
-    da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
-    lazy = da.from_array(POOL, chunks=(50, 2))
-    for criterion in ("uncertainty", "random"):
-        one, other = (learner("function", pool=pool, criterion=criterion) for pool in (POOL, lazy))
-        assert_array_equal(other.ask(3), one.ask(3))
-        assert_array_equal(other.recommend(), one.recommend())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("learn", "place"), [("maximum", "pool"), *nightly(("maximum", "box"), ("function", "pool"), ("function", "box"))]

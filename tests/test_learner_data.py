@@ -65,15 +65,6 @@ def test_a_generator_seeds_a_learner_and_none_does():
             learner(random_seed=bad)
 
 
-def test_results_in_another_order_than_their_rows_are_refused():
-    one = learner()
-    asked = one.ask(3)
-    with pytest.raises(ValueError, match="have different labels"):
-        one.tell(asked, y[asked.index[::-1]])
-    assert len(one.y) == 4
-    assert len(one.pending) == 3
-
-
 def test_learners_of_one_model_know_nothing_of_each_other():
     gpm = model()
     one, other = (pma.active.Learner(gpm, pool=POOL, criterion="random", random_seed=1) for _ in range(2))

@@ -1,7 +1,7 @@
 """The search for modes of sums and products of kernels: periods, parents, exchangeable terms, many models at once."""
 
 import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -358,17 +358,6 @@ def test_modes_of_equal_height_at_different_places_are_two():
     assert distinct(found, 0.01) == found[:1]
 
 
-@pytest.mark.nightly
-def test_following_the_modes_of_few_data_keeps_their_evidence():
-    """On the average over data: more of it than the best three modes have."""
-    searched = [fit(composite("PER", seasonal(10, seed)), n_restarts=20, random_seed=0) for seed in (1, 2, 4)]
-    followed = [fit(old.gpm, start=old, n_restarts=1, random_seed=0) for old in searched]
-    best_three = [logsumexp([e.log_evidence for e in old.expansions[:3]]) for old in searched]
-    lost = np.mean([summed(old) for old in searched]) - np.mean([best_three, [summed(new) for new in followed]], axis=1)
-    assert lost[0] > 0.2
-    assert lost[1] < 0.1
-
-
 def test_models_are_fitted_as_one_by_one(models, fits):
     assert list(fits) == list(models)
     for label, gpm in models.items():
@@ -384,19 +373,6 @@ def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
     assert "state" not in again.__dict__
     X = np.linspace(0, 1, 5)[:, None]
     assert_array_equal(again.moments(X).mean, best.moments(X).mean)
-
-
-@pytest.mark.nightly
-# BLAS may have started threads of its own before the processes fork.
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
-def test_an_executor_changes_no_bit(models, fits, pool):
-    with pool(2) as executor:
-        parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)
-    for label, one in fits.items():
-        assert_array_equal(parallel[label].hessian, one.hessian)
-        assert [m.log_evidence for m in parallel[label].modes] == [m.log_evidence for m in one.modes]
-        assert parallel[label].diagnostics == one.diagnostics
 
 
 @pytest.mark.parametrize("parallel", [True, *nightly(False)])

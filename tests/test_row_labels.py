@@ -45,13 +45,6 @@ def test_results_of_counted_rows_in_another_order_are_refused():
         pma.ard_gp(X.reset_index(drop=True), y.reset_index(drop=True)[::-1])
 
 
-def test_data_that_are_refused_leave_the_model_as_it_was():
-    gpm = pma.ard_gp(X, y)
-    with pytest.raises(ValueError, match="different labels"):
-        gpm.set_data(X, y[::-1])
-    assert_array_equal(gpm.y, y)
-
-
 @pytest.mark.parametrize("as_table", [pd.Series.to_frame, lambda y: xr.DataArray(y).rename(dim_0="sample")])
 def test_labels_of_tables_of_one_column_and_of_data_arrays_count(as_table):
     learner = pma.Learner(pma.ard_gp(X.to_numpy(), y.to_numpy()), pool=X)

@@ -200,21 +200,6 @@ def test_columns_of_zeros_change_nothing():
             assert_allclose(b[name], a[name], rtol=1e-8)
 
 
-@pytest.mark.nightly
-def test_a_search_in_the_row_space_finds_the_mode_of_all_inputs():
-    """Climbing further in all inputs gains nothing, and a start given in all inputs is understood."""
-    X, y = data(20, 50)
-    gpm = pma.embedding_gp(X, y, n_components=2, mean="constant", priors=KNOWN_NOISE)
-    found = fit(gpm)
-    again = fit(gpm, start=found.point, n_restarts=0)
-    assert_allclose(again.log_posterior, found.log_posterior, rtol=0, atol=1e-7)
-    assert np.linalg.eigvalsh(found.hessian)[0] > -1e-6
-    value, gradient = gpm.posterior().value_and_gradient(found.theta)
-    # A learned lengthscale maximises the evidence instead.
-    assert np.abs(np.delete(gradient, gpm.labels.index("log_lengthscale"))).max() < 1e-7
-    assert value == pytest.approx(found.log_posterior, abs=1e-9)
-
-
 # Where it is not exact.
 
 

@@ -496,27 +496,6 @@ def run(*arguments, code=0):
     assert main(["suggest", *map(str, arguments)]) == code
 
 
-@pytest.mark.nightly
-def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
-    trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
-    trials.write_text("stir,salt,sugar,solvent,yield\n100,0.2,0.8,DMF,12\n200,0.5,0.5,MeCN,20\n300,0.9,0.1,water,5\n")
-    options = ["--target", "yield", "--learn", "maximum", "--bounds", "stir=100:600:50", "salt=0:1", "sugar=0:1"]
-    options += ["--categorical", "solvent=DMF,MeCN,water", "--constraint", "salt + sugar == 1"]
-    options += ["--state", tmp_path / "run.nc", "--output", sheet]
-    run(trials, *options, "-n", 2)
-    asked = pd.read_csv(sheet)
-    assert np.allclose(asked.salt + asked.sugar, 1, atol=0.01)
-    assert set(asked.solvent) <= {"DMF", "MeCN", "water"}
-    assert (asked.stir % 50 == 0).all()
-    rows = sheet.read_text().splitlines()[1:]
-    sheet.unlink()
-    trials.write_text(trials.read_text() + "".join(f"{row}{k}\n" for k, row in enumerate(rows)))
-    run(trials, *options)
-    assert "5 results, 0 failures, 0 not measured yet; 0 open" in capsys.readouterr().err
-    assert main(["report", str(tmp_path / "run.nc")]) == 0
-    assert "solvent" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     "more", [["--bounds", "T=40:120:10", "a=0:1"], ["--bounds", "T=4:8", "--categorical", "s=u,v"]]
 )

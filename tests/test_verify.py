@@ -127,18 +127,6 @@ def test_a_mode_that_is_not_the_posterior_is_replaced_with_one_warning():
 
 
 @pytest.mark.nightly
-def test_the_default_fit_is_as_good_as_a_longer_run():
-    """Two estimates of one evidence and of the same predictions."""
-    active = learner()
-    active.run(truth, n=2, progressbar=False)
-    active.ask()
-    found = active.verification
-    assert found.sizes["n_observations"] == 3
-    assert (np.abs(found.evidence_difference) < 4 * found.evidence_error + 0.1).all()
-    assert not found.replaced.any()
-
-
-@pytest.mark.nightly
 @pytest.mark.usefixtures("_none_is_worse")
 def test_a_run_without_replacement_asks_the_same_as_without_verification():
     """And it is not told anything else."""
@@ -190,16 +178,6 @@ def test_pending_points_are_conditioned_on():
     other = active.fit.given(np.concatenate([active.X, X[:1]]), np.append(active.y, imagined))
     rows = np.setdiff1d(left(active), np.flatnonzero((GRID == X[0]).all(1)))
     assert_is_best(X[1], rows, pma.active.uncertainty(other, GRID[rows]).to_numpy())
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("_all_are_worse")
-@pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-@pytest.mark.parametrize("criterion", ["random", lambda fit, X: -np.abs(X[:, 0])])
-def test_where_no_draws_are_taken_the_questions_stay_the_same(criterion):
-    verified, plain = (learner("function", criterion=criterion, verify=v) for v in (1, "never"))
-    assert_array_equal(verified.ask(2), plain.ask(2))
-    assert verified.verification.replaced.all()
 
 
 def test_a_run_of_lower_evidence_replaces_nothing(monkeypatch):
@@ -280,15 +258,3 @@ def test_a_loaded_learner_asks_the_same_next_point_bit_for_bit_and_warns_no_seco
     with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as tree:
         assert tree["verification"].replaced.to_numpy().tolist() == [True]
         assert json.loads(str(tree["state"]["json"].item()))["verify"] == "sometimes"
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("_all_are_worse")
-@pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-def test_so_does_one_of_several_models(tmp_path):
-    active = several()
-    active.ask()
-    pending = reopened(active, tmp_path)
-    assert pending.verification.identical(active.verification)
-    assert_array_equal(pending.ask(), active.ask())
-    assert pending.verification.identical(active.verification)
