@@ -186,16 +186,6 @@ def test_summary_sensitivity_and_comparison_take_the_trees(one):
     assert set(compared.index) == {"this", "that"}
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-@by_day("trace")
-@pytest.mark.parametrize(
-    "plot", [az.plot_ppc_dist, az.plot_loo_pit, az.plot_prior_posterior, az.plot_forest], ids=lambda plot: plot.__name__
-)
-def test_plots_take_the_trees(one, plot):
-    assert plot(one[1]).viz is not None
-
-
 def test_draws_of_a_laplace_fit_come_from_all_modes():
     """A kernel whose two periods fit equally well."""
     x = np.linspace(0, 1, 7)[:, None]

@@ -268,25 +268,6 @@ def test_labels_of_failed_rows_are_saved(tmp_path):
     assert other.n_left == 116
 
 
-WEIGHED = ["expected_improvement", "upper_confidence_bound", "uncertainty", "thompson", "bald", "max_value_entropy"]
-
-
-# One of each way to weigh: a logarithm, a level and a gain.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "criterion"),
-    [
-        *(("pool", name) for name in WEIGHED[:3]),
-        *nightly(*(("pool", name) for name in WEIGHED[3:]), *(("box", name) for name in WEIGHED)),
-    ],
-)
-def test_points_that_would_fail_are_asked_less(place, criterion):
-    """A batch has a higher probability of success than that of a learner who was not told of the failures."""
-    ignorant, told = (learner(criterion=criterion, failures=f, **PLACES[place]) for f in ((), FAILING))
-    one, other = (active.ask(4 if place == "pool" else 2) for active in (ignorant, told))
-    assert probability(told, other).mean() > probability(told, one).mean() + 0.02
-
-
 @pytest.mark.parametrize("place", [*nightly("box"), "pool"])
 def test_random_points_are_drawn_in_proportion_to_their_probability(place):
     active = learner(criterion="random", **PLACES[place])

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-import xarray as xr
 from differences import central_difference
 from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
@@ -457,16 +456,6 @@ def test_points_and_trees_are_by_name():
     assert_allclose(posterior["noise"], 10 * np.exp(posterior["log_noise"]))
     assert_allclose(posterior["outputscale"], np.full((1, 50), 10 * np.exp(-0.1)))
     assert np.ptp(posterior["noise"].to_numpy()) > 0
-
-
-def test_a_tree_can_be_written_and_read_and_has_the_draws_of_its_seed(ard_fit, tmp_path):
-    tree, same, other = (ard_fit.to_datatree(draws=10, random_seed=seed) for seed in (1, 1, 2))
-    xr.testing.assert_identical(*(one["posterior"].to_dataset().drop_attrs() for one in (tree, same)))
-    assert not tree["posterior"].to_dataset().equals(other["posterior"].to_dataset())
-    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
-    with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as read:
-        for group in ("fit", "posterior"):
-            xr.testing.assert_equal(read[group].to_dataset(), tree[group].to_dataset())
 
 
 def test_given_is_the_expansion_for_other_data(ard, ard_fit):

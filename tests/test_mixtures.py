@@ -193,21 +193,6 @@ def test_halves_of_particles_leave_the_density_as_it_is(S, P):
     assert np.vdot(pulled, momentum) == pytest.approx(np.vdot(x, pushed))
 
 
-# A draw is no mode.
-@pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")
-def test_mixtures_are_those_of_plain_gps_at_each_point(ard):
-    """Every component by an expansion of its own; the law of total variance in the user's units."""
-    X, options = 50 * NEW, {"method": "draws", "draws": 6, "random_seed": 0}
-    points = [ard.gpm.unflatten(theta) for theta in as_ensemble(ard, **options).thetas]
-    fits = [pma.fit_laplace(ard.gpm, point=point, optimize=False) for point in points]
-    plain = [pma.predict(one, X, method="map") for one in fits]
-    mean, f, y = (np.stack([p[name] for p in plain]) for name in ("f_mean", "f_variance", "y_variance"))
-    got = pma.predict(ard, X, **options)
-    assert_allclose(got["f_mean"], mean.mean(0), rtol=1e-10)
-    assert_allclose(got["f_variance"], f.mean(0) + mean.var(0), rtol=1e-9)
-    assert_allclose(got["y_variance"], y.mean(0) + mean.var(0), rtol=1e-9)
-
-
 def information_on_a_grid(p, target):
     """Entropies of mixtures by the trapezoidal rule, which converges geometrically here."""
     noise, found = p.noises * (target == "y"), []

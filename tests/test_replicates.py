@@ -137,13 +137,3 @@ def test_a_point_that_joins_its_replicates():
     assert len(fit.posterior.y) == 13
     theta = fit.center
     assert fit.posterior.value(theta) == pytest.approx(MODELS["ard"]().posterior().value(theta), rel=1e-12)
-
-
-@pytest.mark.nightly
-def test_thousands_of_replicates_take_seconds():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (164, 5))[rng.integers(0, 164, 3295)]
-    y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=3295)
-    fit = pma.fit(pma.ard_gp(X, y, bounds=[(0, 1)] * 5), random_seed=0, progressbar=False)
-    assert len(fit.posterior.y) == 164
-    assert fit.constrained_center["noise"] == pytest.approx(0.3, rel=0.1)

@@ -266,20 +266,6 @@ def check_decay(model):
     assert_allclose(score, mutual_information(mu, np.full(mu.shape, 0.01)), atol=0.25)
 
 
-def test_basis_functions_stand_for_a_gp():
-    rng = np.random.default_rng(19)
-    # PyMC evaluates the centre of X, which compiled takes half a minute.
-    with pm.Model() as model, pytensor.config.change_flags(mode="FAST_COMPILE", cxx=""):
-        X = pm.Data("X", np.linspace(-1, 1, 5)[:, None])
-        gp = pm.gp.HSGP(m=[6], L=[3.0], cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
-        f = gp.prior("f", X=X)
-        pm.Poisson("y", pm.math.exp(f), observed=np.ones(5, int))
-    weights = next(rv.name for rv in model.free_RVs if rv.name != "ls")
-    trace = trace_of(**{"ls": rng.lognormal(size=100), weights: rng.normal(size=(100, 6))})
-    score = bald_from_trace(trace, model, np.linspace(-1, 1, 9)[:, None])
-    assert ((score > 0.05) & (score < 3)).all()
-
-
 # Bad input.
 
 
