@@ -195,22 +195,6 @@ def test_neighbours_by_hand(text, expected):
     assert [str(near) for near in parse(text).neighbours(["SE", "LIN"])] == expected.split(", ")
 
 
-@pytest.mark.parametrize(
-    ("text", "n_inputs", "count"),
-    [
-        # 4 sums, 4 products, 3 replacements.
-        ("SE", 1, 11),
-        # S + B: 4 (the same for every term); S * B: 4 for the whole, 4 for either term; replacements 3 + 3.
-        ("SE + PER", 1, 22),
-        # 8 base kernels: 8 sums, 8 products, and all 8 as replacements of a kernel on both inputs.
-        ("SE", 2, 24),
-        ("SE[0]", 2, 23),
-    ],
-)
-def test_number_of_neighbours(text, n_inputs, count):
-    assert len(parse(text).neighbours(n_inputs=n_inputs)) == count
-
-
 def test_neighbours_are_distinct_and_reproducible_and_equal_for_equal_expressions():
     rng = np.random.default_rng(3)
     for tree in TREES[:15]:

@@ -140,18 +140,6 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     assert len(caught) == 1
 
 
-@pytest.mark.nightly
-def test_every_model_is_represented_by_particles():
-    fits = learner(("SE", "LIN", "PER")).fit
-    # Laplace's own evidences of few points are up to some nats low.
-    plain = learner(("SE", "LIN", "PER"), inference="laplace").fit
-    for label, fit in fits.items():
-        assert isinstance(fit, pma.ParticleFit)
-        sampled = plain[label].sampled_evidence(4000, random_seed=0)
-        error = np.hypot(fit.log_evidence_error, sampled.error)
-        assert abs(fit.log_evidence - sampled.value) < 4 * error + 0.1
-
-
 def singular(expression="LIN"):
     """No model of five points that lie on no line: there is no noise in it."""
     X = POOL[START]
