@@ -1,6 +1,5 @@
 """The search for modes of sums and products of kernels: periods, parents, exchangeable terms, many models at once."""
 
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -149,14 +148,6 @@ def test_a_fixed_period_is_not_scanned():
     gpm = composite("SE + PER", priors={"log_period_PER": np.log(PERIOD)})
     assert hidden_leaves(gpm.posterior()) == []
     assert_allclose(fit(gpm).constrained_point["period_PER"], PERIOD)
-
-
-@pytest.mark.parametrize("expression", ["SE + PER", *nightly("LIN + PER * RQ")])
-@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 3))])
-def test_the_period_is_found(expression, seed):
-    """A season of 0.13, where climbs from prior draws mostly end at other periods."""
-    result = fit(composite(expression, seasonal(seed=seed)), n_restarts=10, random_seed=seed)
-    assert_allclose(result.constrained_point["period_PER"], PERIOD, rtol=0.03)
 
 
 def test_a_poor_start_does_not_spoil_the_search(fits):
@@ -364,15 +355,6 @@ def test_models_are_fitted_as_one_by_one(models, fits):
         assert fits[label].gpm is gpm
         alone = fit(gpm, n_restarts=12, random_seed=0)
         assert_allclose(summed(fits[label]), summed(alone), rtol=0, atol=0.5)
-
-
-def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
-    best = fits["LIN * PER"].best
-    again = pickle.loads(pickle.dumps(best))
-    assert_array_equal(again.hessian, best.hessian)
-    assert "state" not in again.__dict__
-    X = np.linspace(0, 1, 5)[:, None]
-    assert_array_equal(again.moments(X).mean, best.moments(X).mean)
 
 
 @pytest.mark.parametrize("parallel", [True, *nightly(False)])

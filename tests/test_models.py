@@ -317,15 +317,6 @@ def test_new_data_reach_the_pymc_model():
     assert_same_posterior(gpm, pma.ard_gp(*more, **frozen))
 
 
-def test_a_fit_keeps_predicting_from_its_own_data(hand):
-    for gpm in (hand, pma.ard_gp(X, y)):
-        fit = at_zero(gpm)
-        before = pma.predict(fit, X)
-        gpm.set_data(*data(5, seed=5))
-        xr.testing.assert_equal(before, pma.predict(fit, X))
-        assert not np.allclose(pma.predict(at_zero(gpm), X).f_mean, before.f_mean)
-
-
 def test_refused_data_change_nothing_and_a_copy_has_data_of_its_own(hand):
     gpm = pma.ard_gp(X, y)
     for bad, message in (

@@ -118,14 +118,11 @@ def test_new_points_of_a_graph_may_be_symbolic(ard_fit):
 # Labels.
 
 
-def test_rows_of_a_frame_keep_their_labels(ard_fit):
+def test_rows_of_a_frame_and_of_a_data_array_keep_their_labels(ard_fit):
     frame = pd.DataFrame(points(ard_fit), index=[f"batch{i}" for i in range(len(NEW))])
     got = pma.predict(ard_fit, frame)
     assert list(got.point.to_numpy()) == list(frame.index)
     assert_array_equal(got.f_mean, pma.predict(ard_fit, points(ard_fit)).f_mean)
-
-
-def test_rows_of_a_data_array_keep_their_labels(ard_fit):
     array = xr.DataArray(points(ard_fit), dims=("run", "channel"), coords={"run": 10 + np.arange(len(NEW))})
     assert_array_equal(pma.predict(ard_fit, array).point, 10 + np.arange(len(NEW)))
     unlabelled = array.drop_vars("run")

@@ -63,15 +63,6 @@ def test_means_and_single_measurements_have_the_same_posterior(gpm):
     assert_alike([means.prior.mean, means.prior.sd], [each.prior.mean, each.prior.sd])
 
 
-@pytest.mark.nightly
-def test_the_route_by_graphs_agrees(gpm):
-    arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
-    thetas = thetas_of(arrays)
-    one, other = arrays.log_likelihoods(thetas), graphs.log_likelihoods(thetas)
-    assert_alike([one.value, one.gradient], [other.value, other.gradient], 1e-9)
-    assert_alike([arrays.values(thetas)], [graphs.values(thetas)], 1e-9)
-
-
 def test_in_a_row_space_and_in_a_part_of_the_rows():
     wide = RNG.normal(size=(13, 40))[ROWS]
     gpm = pma.embedding_gp(wide, Y, n_components=1)

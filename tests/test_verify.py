@@ -73,15 +73,14 @@ def test_the_first_fit_is_verified(every, expected):
     assert Verification(every, 0).is_due(5, 5) is expected
 
 
-def test_every_kth_point_since_the_start():
+def test_later_fits_are_verified_at_every_kth_point_when_points_have_grown_by_half_and_after_a_replacement():
     assert [n for n in range(6, 14) if due(3, 5, n - 1, GOOD, n)] == [8, 11]
     # Several told at once may pass over a multiple.
     assert due(3, 5, 5, GOOD, 10)
     assert not due(3, 5, 8, GOOD, 10)
-
-
-def test_sometimes_is_when_the_points_have_grown_by_half():
     assert [n for n in range(11, 17) if due("sometimes", 5, 10, GOOD, n)] == [15, 16]
+    assert due("sometimes", 5, 10, BAD, 11)
+    assert due(100, 5, 10, BAD, 11)
 
 
 @pytest.mark.nightly
@@ -96,11 +95,6 @@ def test_after_a_correction_the_fit_is_verified_anew():
         assert_allclose(run.fit.y, run.y)
         losses.append(run.verification.nll_loss.item())
     assert losses[0] != losses[1]
-
-
-def test_after_a_fit_that_was_replaced_the_next_is_verified():
-    assert due("sometimes", 5, 10, BAD, 11)
-    assert due(100, 5, 10, BAD, 11)
 
 
 @pytest.mark.parametrize("verify", ["always", 0, -2, 1.5, True, None, [1], np.True_])
