@@ -48,7 +48,7 @@ def routes(name):
         gpm = BUILDERS[name]()
         arrays = gpm.posterior()
         theta = arrays.prior_scale()[0] + 0.3 * np.random.default_rng(5).normal(size=arrays.n_parameters)
-        _routes[name] = arrays, gpm.make().posterior(), theta
+        _routes[name] = arrays, gpm.make().posterior({}), theta
     return _routes[name]
 
 
