@@ -427,14 +427,6 @@ def test_a_value_for_each_level_is_no_input():
     assert pma.fit(model, **QUIET).gpm.inputs == ["site_of"]
 
 
-@pytest.mark.nightly
-def test_nuts_agrees_with_annealing():
-    annealed, nuts = (pma.fit(line(), method=method, **QUIET) for method in ("anneal", "nuts"))
-    a, b = annealed.ensemble.thetas, nuts.ensemble.thetas
-    assert_allclose((a.mean(0) - b.mean(0)) / b.std(0), 0, atol=0.25)
-    assert_allclose(a.std(0) / b.std(0), 1, atol=0.2)
-
-
 def test_a_run_leaves_the_model_as_it_was():
     model = line()
     before = model["x"].get_value().copy()

@@ -107,20 +107,6 @@ def test_leaving_one_out_is_conditioning_on_the_others(one):
         assert_allclose(density[draw, row], norm.logpdf(gpm.y[row], *refitted(gpm, thetas[draw], row)), rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-@by_day("laplace", "user")
-def test_loo_is_the_harmonic_mean_over_the_draws(one):
-    """That of p(y_i | others, theta): the density with the hyperparameters inferred from the others alone."""
-    gpm, tree = one
-    terms = tree["log_likelihood"][gpm.name].to_numpy().reshape(-1, len(gpm.y))
-    exact = -np.log(np.mean(np.exp(-terms), 0))
-    found = az.loo(tree, pointwise=True)
-    # Smoothing replaces the largest of the weights by quantiles; where these have no mean, the two differ.
-    reliable = found.pareto_k.to_numpy() < 0.7
-    assert reliable.any()
-    assert_allclose(found.elpd_i.to_numpy()[reliable], exact[reliable], atol=0.15)
-
-
 def test_loo_at_known_hyperparameters_is_that_of_refits():
     """One free parameter with a prior that leaves it no room."""
     known = {"log_lengthscale": 0.0, "log_outputscale": 0.1, "log_noise": np.log(0.2)}
@@ -198,16 +184,6 @@ def test_summary_sensitivity_and_comparison_take_the_trees(one):
     assert len(az.psense_summary(one[1]))
     compared = az.compare({"this": one[1], "that": made("laplace")[1]})
     assert set(compared.index) == {"this", "that"}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto")
-@by_day("trace")
-@pytest.mark.parametrize(
-    "plot", [az.plot_ppc_dist, az.plot_loo_pit, az.plot_prior_posterior, az.plot_forest], ids=lambda plot: plot.__name__
-)
-def test_plots_take_the_trees(one, plot):
-    assert plot(one[1]).viz is not None
 
 
 def test_draws_of_a_laplace_fit_come_from_all_modes():

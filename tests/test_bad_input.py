@@ -126,6 +126,8 @@ MISTAKES = [
     (lambda: pma.sample(None), TypeError, "sample takes a GPModel"),
     (lambda: pma.predict(GPM, X), TypeError, r"got GPModel: fit it first, pma.fit\(gpm\)"),
     (lambda: pma.predict(FIT, X[:, :1]), ValueError, "X_new must have 2 columns"),
+    (lambda: pma.predict(FIT, X, method="nuts"), ValueError, "one of map, bbq, mgp, modes, draws; got 'nuts'"),
+    (lambda: pma.predict(FIT, [[0.0, np.nan]]), ValueError, "first at row 0, column 1"),
     # Criteria and learners.
     (lambda: active.bald(GPM, X), TypeError, "got GPModel: fit it first"),
     (lambda: active.expected_improvement(FIT, X, minimize="no"), TypeError, "minimize must be True or False; got 'no'"),

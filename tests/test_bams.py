@@ -116,17 +116,6 @@ def test_nothing_is_learned_where_models_agree():
     assert Bams().value(swapped._replace(owner=np.arange(4)))[0] > 0.3
 
 
-def test_information_is_bounded_by_what_is_unknown(fits, average):
-    p = average.probability.to_numpy()
-    for weights, q in (("posterior", p), ("tempered", np.sqrt(p) / np.sqrt(p).sum()), ("uniform", np.full(4, 0.25))):
-        for method in ("mgp", "modes", "draws"):
-            information = pma.active.bams(fits, NEW, weights=weights, method=method)
-            assert (information >= 0).all()
-            assert (information <= entropy_of(q) + 1e-6).all()
-            assert information.max() > 1e-3
-    assert information.attrs["units"] == "nats"
-
-
 @pytest.mark.parametrize(("weights", "power"), [("posterior", 1.0), ("tempered", 0.5), ("uniform", 0.0)])
 def test_bams_is_entropy_less_expected_entropy(fits, average, weights, power):
     evidence = pma.active.model_posterior(fits).log_evidence.to_numpy()
@@ -146,16 +135,6 @@ def test_components_narrower_than_floats_are_apart_end():
     found = entropy.mixture_entropy(means, variances, np.array([0.5, 0.5]))
     assert np.isfinite(found).all()
     assert_allclose(found[1], entropy.gaussian_entropy(variances[0, 1]), atol=1e-6)
-
-
-def test_order_of_the_models_does_not_matter(fits):
-    backwards = dict(reversed(fits.items()))
-    prior = {"SE": 1, "LIN": 2, "RQ": 3, "PER": 4}
-    for method in ("mgp", "modes"):
-        one, other = (pma.active.bams(f, NEW, prior=prior, method=method) for f in (fits, backwards))
-        assert_allclose(one, other, rtol=0, atol=1e-9)
-    by_number = pma.active.bams(list(backwards.values()), NEW, prior=[4, 3, 2, 1])
-    assert_allclose(by_number, pma.active.bams(fits, NEW, prior=prior), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

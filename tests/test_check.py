@@ -224,14 +224,6 @@ def test_what_every_search_misses_is_found_by_annealing(monkeypatch, searched):
     assert " nats, with an unknown error)." in checked.attrs["verdict"]
 
 
-def test_what_a_mode_loses_is_seen(fit, particles):
-    """Hyperparameters fixed at the mode: too sure, so the expected density is lower than that of the posterior."""
-    checked = pma.check(fit, particles, X_new=NEW)
-    lost = (checked["predictions"]["nll"] - checked["predictions"]["true_nll"]).mean("point")
-    assert lost.sel(approximation="map") > lost.sel(approximation="draws") - 0.02
-    assert lost.sel(approximation="map") > 0.02
-
-
 def test_a_longer_run_uses_the_data_of_the_fit_and_leaves_the_model_its_own(particles):
     gpm = pma.ard_gp(*data())
     fit = pma.fit(gpm, n_particles=64, random_seed=0, progressbar=False)
@@ -530,21 +522,6 @@ def test_without_observations_the_density_of_any_outcome_is_an_expectation(of_an
         assert abs(found - expected) < 4 * np.sqrt(p @ np.square(log + expected) / 400)
 
 
-def test_a_trace_of_another_posterior_is_told_from_the_fit(of_any):
-    fit, _, make_trace = of_any
-    good, bad = (pma.check(fit, make_trace(shift)) for shift in (0.0, 2.0))
-    assert not good.attrs["doubts"]
-    assert good.attrs["verdict"] == (
-        "The fit predicts as well as MCMC (2,000 draws), to 0.02 nats a point. What to do: go on, the fit serves here."
-    )
-    assert "The fit predicts worse than MCMC (2,000 draws), by " in bad.attrs["verdict"]
-    assert Differences.of(bad).nll_loss > 0.1
-    assert "What to do: fit with more particles" in bad.attrs["verdict"]
-    again = pma.fit(fit.gpm, n_particles=600, random_seed=5, progressbar=False)
-    assert "as well as the other fit (600 draws)" in pma.check(fit, again).attrs["verdict"]
-    assert "draws of the fit itself" in pma.check(fit, fit).attrs["doubts"]
-
-
 def test_a_reference_of_other_priors_is_refused_and_one_of_few_draws_doubted():
     """PyMC's own log density tells that a trace is of the same model."""
     fit, other = (pma.fit(counting(sd), random_seed=1, progressbar=False) for sd in (1, 0.2))
@@ -572,22 +549,6 @@ def test_outcomes_in_a_tail_are_not_taken_for_a_worse_fit():
     near = [Differences.of(pma.check(*pair, X_new={"x": [1.0]})) for pair in (fits, fits[::-1])]
     assert all(abs(one.nll_loss) < 0.02 + 3 * one.loss_error for one in near)
     assert all(0 < one.loss_error < 0.1 for one in near)
-
-
-def test_chains_and_data_of_a_trace_of_any_model_are_looked_at(of_any):
-    fit, _, make_trace = of_any
-
-    def checked(posterior, **groups):
-        return pma.check(fit, xr.DataTree.from_dict({"posterior": posterior, **groups}), X_new=fit.X[:2])
-
-    posterior = make_trace()["posterior"].to_dataset()
-    apart = posterior.copy(deep=True)
-    apart[fit.gpm.free[0]][1] *= 3.0
-    assert "MCMC has NOT converged" in checked(apart).attrs["doubts"]
-    same, other = (xr.Dataset({fit.gpm.name: ("obs", fit.y + shift)}) for shift in (0, 1))
-    assert checked(posterior, observed_data=same).attrs["reference"] == "trace"
-    with pytest.raises(ValueError, match="the trace was sampled given other data"):
-        checked(posterior, observed_data=other)
 
 
 def test_rows_that_depend_on_each_other_are_compared_together_and_at_their_own_inputs():

@@ -131,16 +131,6 @@ def test_a_tiny_lengthscale_of_a_period_leaves_the_variance_as_it_is(monkeypatch
     np.testing.assert_allclose(one, other, 1e-3)
 
 
-def test_gradients_are_those_of_differences(monkeypatch):
-    posterior = MODELS["embedding"]().posterior()
-    theta = posterior.prior.mean + 0.3 * posterior.prior.sd * rng.normal(size=posterior.n_parameters)
-    steps = 1e-5 * np.eye(len(theta))
-    found = likelihoods(posterior, np.vstack([theta, theta + steps, theta - steps]), 0.1, monkeypatch, True).value
-    up, down = found[1 : 1 + len(theta)], found[1 + len(theta) :]
-    gradient = likelihoods(posterior, theta[None], 0.1, monkeypatch, True).gradient[0]
-    np.testing.assert_allclose((up - down) / 2e-5, gradient, 1e-5, 1e-5)
-
-
 def test_exponentials_and_logarithms_have_the_last_digit_but_one():
     x = np.concatenate([-rng.uniform(0, FARTHEST, 1000), [0.0, -1e-300, -FARTHEST, -0.5 * np.log(2)]])
     found = x.copy()

@@ -186,6 +186,9 @@ def test_values_that_cannot_be_are_refused_before_any_fit(what):
     for learner, fixed, error, told in (
         (in_box, {"humidity": 90}, ValueError, "humidity = 90, outside the bounds from 0 to 80"),
         (in_box, {"wind": 3}, ValueError, "none of the inputs a, humidity"),
+        (in_box, {0: 3}, ValueError, "none of the inputs a, humidity"),
+        (in_box, {"a": [0.1, 0.2]}, ValueError, "one finite number"),
+        (in_box, {"a": "low"}, TypeError, "must hold numbers"),
         (in_box, {"humidity": np.nan}, ValueError, "one finite number"),
         (in_box, [47], TypeError, "a dict of inputs"),
         (

@@ -15,7 +15,6 @@ from nightly import nightly
 
 import pymc_active as pma
 from pymc_active import active, plots, search
-from pymc_active.__main__ import main
 from pymc_active.criteria.by_name import criterion_names
 
 pytestmark = [
@@ -250,14 +249,6 @@ def test_criteria_of_a_learner(case):
         criterion = partial(active.level, threshold=0.1) if name == "level" else name
         learner = pma.active.Learner(case.gpm, "function", criterion=criterion, pool=case.pool, random_seed=0)
         assert (case.pool == learner.ask()).all(1).any(), name
-
-
-@pytest.mark.parametrize("case", ["ard"], indirect=True)
-def test_a_report_of_the_command_line(case, tmp_path, capsys):
-    """It is for runs that the command line began; those of a learner have no names of columns."""
-    case.learner.save(tmp_path / "run.nc")
-    assert main(["report", str(tmp_path / "run.nc")]) == 2
-    assert "was begun in Python" in capsys.readouterr().err
 
 
 def test_every_public_function_is_here():

@@ -10,7 +10,7 @@ from traces import as_trace
 
 import pymc_active as pma
 from pymc_active.criteria.bald import Bald, Uncertainty
-from pymc_active.criteria.bams import Bams, Committee
+from pymc_active.criteria.bams import Committee
 from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenceBound
 from pymc_active.criteria.maximum.domain import Domain
 from pymc_active.criteria.maximum.entropy_search import EntropySearch
@@ -292,18 +292,6 @@ def test_a_scorer_depends_on_neither_other_fits_nor_other_candidates(fit, fits, 
     assert_allclose(scorer.score(many[[7]]), whole[7], **within)
     assert_allclose(scorer.score(many[50:20:-3]), whole[50:20:-3], **within)
     assert_allclose(criterion.over(fit, dask.from_array(many, chunks=(17, 2))), whole, **within)
-
-
-def test_criteria_between_models_keep_their_weights(fits):
-    average = pma.ModelAverage(fits)
-    posterior, uniform = Bams(), Bams("uniform")
-    scorer = posterior.prepare(average)
-    scores, weights = scorer.score(T), average.weights.copy()
-    assert np.abs(uniform.prepare(average).score(T) - scores).max() > 1e-6
-    assert_array_equal(average.weights, weights)
-    assert_array_equal(scorer.score(T), scores)
-    assert_array_equal(scores, pma.active.bams(fits, T))
-    assert_array_equal(posterior.prepare(scorer.ensemble).score(T), scores)
 
 
 def test_few_members_of_a_weighted_ensemble_have_its_weights(fit):

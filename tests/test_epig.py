@@ -51,18 +51,6 @@ def test_at_one_point_it_is_the_information_of_two_normal_outcomes():
     assert (got.attrs["units"], got.name) == ("nats", "epig")
 
 
-def test_variances_fall_by_what_is_said():
-    """Brute force: measure a candidate and look at the variances that are left."""
-    gpm = model()
-    before = pma.predict(pma.fit_laplace(gpm, point=POINT, optimize=False), TARGETS, method="map").f_variance
-    told = pma.active.integrated_variance(POINT, CANDIDATES, X_target=TARGETS, model=gpm)
-    for x, value in zip(CANDIDATES, told.to_numpy(), strict=True):
-        # The data of a model without renewed priors: the same hyperparameters after the measurement.
-        fit = pma.fit_laplace(gpm, point=POINT, optimize=False).given(np.vstack([X, x]), np.append(Y, 300.0))
-        after = pma.predict(fit, TARGETS, method="map").f_variance
-        assert_allclose(float((before - after).mean()), value, rtol=1e-6)
-
-
 def test_hyperparameters_count(fit):
     """Two values that predict differently: moments of the mixture by simulation."""
     scorer = Epig(TARGETS[:1], draws=32, random_seed=0).prepare(fit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytensor
 import pytest
@@ -154,17 +153,6 @@ def test_a_fit_is_updated_and_conditioned_with_them():
     assert gpm.y_sd is None or not gpm.y_sd.any()
 
 
-def test_a_precise_measurement_counts_more():
-    x, y = np.array([[0.0], [0.05]]), np.array([1.0, -1.0])
-    fixed = {"log_lengthscale": 0.0, "log_outputscale": 0.0, "noise": 0.01}
-    mean = [
-        pma.predict(pma.fit(pma.ard_gp(x, y, priors=fixed, y_sd=sd)), [[0.02]]).f_mean.item()
-        for sd in ([0.01, 1.0], [1.0, 0.01])
-    ]
-    assert mean[0] > 0.9
-    assert mean[1] < -0.9
-
-
 @pytest.mark.parametrize("wrong", [[-1.0] * 9, [np.nan] * 9, [np.inf] * 9, [1.0] * 8, np.ones((9, 2)), -0.1])
 def test_wrong_error_bars_are_refused(wrong):
     gpm = MODELS["ard"]()
@@ -177,12 +165,6 @@ def test_wrong_error_bars_are_refused(wrong):
     assert gpm.y_sd is None
     with pytest.raises(TypeError, match="y_sd must hold numbers"):
         MODELS["ard"](y_sd="high")
-
-
-def test_labels_must_agree():
-    table, y = pd.DataFrame(X, index=list("abcdefghi")), pd.Series(Y, index=list("abcdefghi"))
-    with pytest.raises(ValueError, match="y_sd"):
-        pma.ard_gp(table, y, y_sd=pd.Series(Y_SD, index=list("bacdefghi")))
 
 
 def test_a_model_of_your_own_has_a_column_of_them():

@@ -173,14 +173,6 @@ def test_distributed_forms_are_equal_where_the_values_are():
     assert any(len({trees[i] for i in same}) > 1 for same in by_form.values())
 
 
-def test_the_distributed_form_has_the_same_covariance():
-    """With copies of a base kernel sharing its parameters, as VALUES does below."""
-    for text in ("SE * (LIN0 + PER)", "(SE + RQ) * (MAT32 + PER) + SE"):
-        expression = parse(text)
-        distributed = expression.canonical(distributed=True)
-        assert_allclose(covariance(distributed)[0], covariance(expression)[0], rtol=1e-12)
-
-
 # Neighbours and grids.
 
 
@@ -201,22 +193,6 @@ def test_the_distributed_form_has_the_same_covariance():
 )
 def test_neighbours_by_hand(text, expected):
     assert [str(near) for near in parse(text).neighbours(["SE", "LIN"])] == expected.split(", ")
-
-
-@pytest.mark.parametrize(
-    ("text", "n_inputs", "count"),
-    [
-        # 4 sums, 4 products, 3 replacements.
-        ("SE", 1, 11),
-        # S + B: 4 (the same for every term); S * B: 4 for the whole, 4 for either term; replacements 3 + 3.
-        ("SE + PER", 1, 22),
-        # 8 base kernels: 8 sums, 8 products, and all 8 as replacements of a kernel on both inputs.
-        ("SE", 2, 24),
-        ("SE[0]", 2, 23),
-    ],
-)
-def test_number_of_neighbours(text, n_inputs, count):
-    assert len(parse(text).neighbours(n_inputs=n_inputs)) == count
 
 
 def test_neighbours_are_distinct_and_reproducible_and_equal_for_equal_expressions():

@@ -268,25 +268,6 @@ def test_labels_of_failed_rows_are_saved(tmp_path):
     assert other.n_left == 116
 
 
-WEIGHED = ["expected_improvement", "upper_confidence_bound", "uncertainty", "thompson", "bald", "max_value_entropy"]
-
-
-# One of each way to weigh: a logarithm, a level and a gain.
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "criterion"),
-    [
-        *(("pool", name) for name in WEIGHED[:3]),
-        *nightly(*(("pool", name) for name in WEIGHED[3:]), *(("box", name) for name in WEIGHED)),
-    ],
-)
-def test_points_that_would_fail_are_asked_less(place, criterion):
-    """A batch has a higher probability of success than that of a learner who was not told of the failures."""
-    ignorant, told = (learner(criterion=criterion, failures=f, **PLACES[place]) for f in ((), FAILING))
-    one, other = (active.ask(4 if place == "pool" else 2) for active in (ignorant, told))
-    assert probability(told, other).mean() > probability(told, one).mean() + 0.02
-
-
 @pytest.mark.parametrize("place", [*nightly("box"), "pool"])
 def test_random_points_are_drawn_in_proportion_to_their_probability(place):
     active = learner(criterion="random", **PLACES[place])
@@ -314,16 +295,6 @@ def test_several_models_weigh_too():
     active.tell(FAILING, np.full(4, np.nan), failed=True)
     weights = np.exp(odds(tuple(POOL.min(0)), tuple(POOL.max(0)))(POOL))
     assert_allclose(active._current.scorer().score(POOL), plain * weights, rtol=1e-7)
-
-
-@pytest.mark.nightly
-def test_a_dask_array_asks_as_the_array_does():
-    da = pytest.importorskip("dask.array", reason="only the dask extra brings it")
-    lazy = da.from_array(POOL, chunks=(50, 2))
-    for criterion in ("uncertainty", "random"):
-        one, other = (learner("function", pool=pool, criterion=criterion) for pool in (POOL, lazy))
-        assert_array_equal(other.ask(3), one.ask(3))
-        assert_array_equal(other.recommend(), one.recommend())
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Files: what a learner knows survives, resumes bit for bit, and cannot run code."""
 
 import json
-import multiprocessing
 import os
 import pickle
 import subprocess
@@ -275,39 +274,6 @@ def test_an_interrupted_save_leaves_the_old_file(broken, tmp_path, monkeypatch):
             active.save(path)
     assert os.listdir(tmp_path) == ["run.nc"]
     assert_array_equal(Learner.load(path).y, truth(START))
-
-
-def save_number(path, number, n=3):
-    document = {"number": number}
-    files.write(path, files.Contents({"a": xr.Dataset({"x": ("i", np.full(n, number))})}, document), "a", 1)
-
-
-def save_on(path, number, has_begun, stop):
-    while not stop.is_set():
-        save_number(path, number, 30_000)
-        has_begun.set()
-        number += 2
-
-
-@pytest.mark.nightly
-def test_two_processes_that_save_to_one_file_never_tear_it(tmp_path):
-    """Both save for as long as a third reads: every file it sees is one of theirs as a whole."""
-    path, context = tmp_path / "run.nc", multiprocessing.get_context("spawn")
-    stop, begun = context.Event(), [context.Event() for _ in range(2)]
-    writers = [context.Process(target=save_on, args=(path, k, begun[k], stop)) for k in range(2)]
-    for writer in writers:
-        writer.start()
-    try:
-        assert all(event.wait(120) for event in begun)
-        for _ in range(12):
-            groups, document, _ = files.read(path, "a", 1)
-            assert (groups["a"].x == document["number"]).all()
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join(120)
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert os.listdir(tmp_path) == ["run.nc"]
 
 
 @pytest.mark.nightly

@@ -216,34 +216,22 @@ def test_a_function_that_fails_loses_nothing():
 # Files.
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", [{"bounds": BOX, "criterion": "random"}, {"pool": POOL}], ids=["box", "pool"])
-@pytest.mark.parametrize("told", [pytest.param(0, marks=pytest.mark.nightly), 2, 5])
-@pytest.mark.parametrize("make", [None, pytest.param(embedding, marks=pytest.mark.nightly)])
-def test_a_resumed_run_asks_the_same_points_bit_for_bit(where, told, make, tmp_path):
-    active = Learner(make, "hyperparameters", random_seed=3, **where)
-    active.run(truth, told, progressbar=False)
-    if told < 5:
-        active.ask()
-    active.notes = {"unit": "m"}
-    active.save(tmp_path / "run.nc")
-    again = Learner.load(tmp_path / "run.nc", model=make)
-    assert again.notes == {"unit": "m"}
-    for other in (active, again):
-        if len(other.pending):
-            other.tell(other.pending, truth(other.pending))
-        other.run(truth, 6 - len(other.y), progressbar=False)
-    assert_array_equal(again.X, active.X)
-    assert_array_equal(again.ask(), active.ask())
-
-
 def test_the_function_of_a_run_without_a_model_is_passed_again(tmp_path):
     path = tmp_path / "run.nc"
-    Learner(embedding, bounds=BOX, random_seed=3).save(path)
+    active = Learner(embedding, bounds=BOX, random_seed=3)
+    active.tell(asked := active.ask(3), truth(asked))
+    active.notes = {"unit": "m"}
+    active.save(path)
     with pytest.raises(ValueError, match=r"cannot hold the function .* pass it as model="):
         Learner.load(path)
     with pytest.raises(TypeError, match="takes its function as model=; got ArdGP"):
         Learner.load(path, model=pma.ard_gp([[1.0, 0, 5]], [0.0]))
+    again = Learner.load(path, model=embedding)
+    assert again.notes == active.notes
+    for one in (active, again):
+        one.run(truth, 3, progressbar=False)
+    assert_array_equal(again.X, active.X)
+    assert_array_equal(again.ask(), active.ask())
     path.unlink()
     Learner(None, bounds=BOX, random_seed=3).save(path)
     with pytest.raises(TypeError, match="takes no model; got function"):

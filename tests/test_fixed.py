@@ -64,14 +64,6 @@ def test_columns_of_arrays_have_numbers():
     assert len(np.unique(x[:, 0])) == 5
 
 
-@pytest.mark.nightly
-def test_several_models():
-    models = [pma.composite_gp(TABLE + RNG.uniform(0, 1, (6, 3)), Y, e, bounds=BOUNDS) for e in ("SE", "LIN")]
-    models[1].set_data(*models[0].data)
-    learner = pma.Learner(models, "model", bounds=BOUNDS, random_seed=0)
-    assert learner.ask(fixed={"batch": 2}).batch.item() == 2
-
-
 @pytest.mark.parametrize(
     ("criterion", "is_lazy"),
     [(None, False), ("random", True), *nightly((None, True), ("random", False))],
@@ -114,26 +106,6 @@ def test_points_of_the_first_design(where):
     if where == "box":
         plain = pma.Learner(None, bounds=BOUNDS, random_seed=0).ask(5).to_numpy()
         np.testing.assert_array_equal(np.array(design)[:, :2], plain[:, :2])
-
-
-@pytest.mark.parametrize(
-    ("fixed", "error", "told"),
-    [
-        ({"batch": 5}, ValueError, "batch = 5, outside the bounds from 0 to 4"),
-        ({"c": 1}, ValueError, "none of the inputs a, b, batch"),
-        ({0: 1}, ValueError, "none of the inputs a, b, batch"),
-        ({"a": np.nan}, ValueError, "one finite number"),
-        ({"a": [0.1, 0.2]}, ValueError, "one finite number"),
-        ({"a": "low"}, TypeError, "must hold numbers"),
-        ([1], TypeError, "a dict of inputs"),
-    ],
-)
-def test_wrong_values_are_refused_before_any_fit(fixed, error, told):
-    learner = pma.Learner(gpm(), bounds=BOUNDS, random_seed=0)
-    with pytest.raises(error, match=told):
-        learner.ask(fixed=fixed)
-    assert learner._run.fit is None
-    assert not len(learner.pending)
 
 
 def test_a_question_without_fixed_inputs_is_as_before():

@@ -153,16 +153,6 @@ def test_predicted_outcomes_are_those_of_simulations():
     np.testing.assert_allclose(found.y_variance, y.var(0), atol=0.05)
 
 
-@pytest.mark.nightly
-def test_predicted_counts_are_those_of_sums():
-    x = np.array([[0.2], [0.9]])
-    found, mean, variance, weights, values = fitted(negative_binomial, COUNTS, x, exposure=3)
-    mu, square = 3 * np.exp(mean + variance / 2), 9 * np.exp(2 * mean + 2 * variance)
-    squares = weights @ (mu + square * (1 + 1 / values["alpha"][:, None]))
-    np.testing.assert_allclose(found.y_mean, weights @ mu)
-    np.testing.assert_allclose(found.y_variance, squares - np.square(weights @ mu))
-
-
 def several(f, y):
     other = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, 1.0)).prior("g", X=X)
     pm.Poisson("y", mu=pt.exp(f + other), observed=y)

@@ -5,14 +5,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pymc as pm
 import pytest
 from differences import central_difference
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import softmax
 from scipy.stats import norm
-from users import Written, users_gp
 
 import pymc_active as pma
 from pymc_active.criteria import maximize as box
@@ -22,7 +20,7 @@ from pymc_active.criteria.improvement import ExpectedImprovement, UpperConfidenc
 from pymc_active.laplace.expansion import Expansion
 from pymc_active.laplace.fit import LaplaceFit
 from pymc_active.predictions.ensembles import as_ensemble
-from pymc_active.predictions.mixtures import mixture, mixture_gradients, plug_in_gradients
+from pymc_active.predictions.mixtures import mixture, mixture_gradients
 
 # Most fits here are made at points that are no modes.
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_active.support.user_warnings.SamplingWarning")
@@ -39,10 +37,6 @@ def data(n=7, D=3):
 X3, y3 = data()
 AWKWARD = 40 * X3 + np.array([1000, -3, 70]), 250 * y3 - 600
 SCALES = {"x_scale": "box", "y_scale": "standardize"}
-
-
-def hand_written():
-    return users_gp(X3, y3, lambda: Written(3, ls=pm.LogNormal("lengthscale", 0, 0.5)), lambda: 0.3)
 
 
 def near_the_prior(gpm):
@@ -130,16 +124,6 @@ def test_every_component_of_a_mixture(mixed, method):
     for name, part in zip(("means", "variances", "conditional"), got, strict=True):
         numerical = differentiate(lambda Z, name=name: getattr(mixture(ensemble, Z), name), mixed, X)
         assert_same_gradient(part, numerical)
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_model_without_formulas_says_so():
-    fit = near_the_prior(hand_written())
-    assert plug_in_gradients(fit.best, X3[:1]) is None
-    assert mixture_gradients(as_ensemble(fit, method="draws"), X3[:1]) is None
-    assert Uncertainty().prepare(fit).gradient(X3[:1]) is None
-    assert Bald(method="draws").prepare(fit).gradient(X3[:1]) is None
 
 
 # Criteria.

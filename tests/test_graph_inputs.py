@@ -13,9 +13,7 @@ from pytensor.tensor.basic import AllocDiag
 from users import Written, users_gp
 
 import pymc_active as pma
-from pymc_active.paths.features import draw_prior
 from pymc_active.paths.kernel_sums import KernelSums
-from pymc_active.paths.paths import Paths, _noise
 from pymc_active.posterior import graph
 from pymc_active.posterior.compile_mode import vm_mode
 from pymc_active.posterior.conditioned import ConditionedGP
@@ -50,7 +48,7 @@ def routes(name):
         gpm = BUILDERS[name]()
         arrays = gpm.posterior()
         theta = arrays.prior_scale()[0] + 0.3 * np.random.default_rng(5).normal(size=arrays.n_parameters)
-        _routes[name] = arrays, gpm.make().posterior(), theta
+        _routes[name] = arrays, gpm.make().posterior({}), theta
     return _routes[name]
 
 
@@ -86,31 +84,6 @@ def test_curvatures_of_sums_agree_with_arrays(name):
     sums = [KernelSums(ConditionedGP(p, theta), X, weights).derivatives(points(), which) for p in (arrays, graphs)]
     for wanted, values, rtol in zip(*sums, (1e-12, 1e-11, 1e-6), strict=True):
         assert_allclose(values, wanted, rtol=0, atol=rtol * np.abs(wanted).max())
-
-
-@pytest.mark.parametrize("name", NAMES[::2])
-# The rule holds with any prior.
-@pytest.mark.filterwarnings("ignore:basis functions")
-def test_paths_are_draws_from_the_prior_updated_by_the_data(name):
-    """Matheron's rule with the prior's own functions and the arrays' kernel, and slopes by differences."""
-    arrays, graphs, theta = routes(name)
-    gp, by_arrays, box = ConditionedGP(graphs, theta), ConditionedGP(arrays, theta), (-np.ones(2), np.ones(2))
-    paths, rng, b = Paths(gp, 4, 60, 1, *box), np.random.default_rng(1), points()
-    [prior], _ = draw_prior(gp, 4, 60, rng, *box)
-    missed = gp.y - gp.prior_mean(X)[0] - prior.value(X) - _noise(gp, 4, rng)
-    G = by_arrays.covariance(X, X) + np.diag(by_arrays.data_noise)
-    expected = gp.prior_mean(b)[0] + prior.value(b) + np.linalg.solve(G, missed.T).T @ by_arrays.covariance(X, b)
-    scale = np.abs(expected).max()
-    assert_allclose(paths.value(b), expected, rtol=0, atol=1e-8 * scale)
-    which, h = np.arange(9) % 4, 1e-6 * np.eye(2)
-    value, gradient, hessian = paths.derivatives(b, which)
-    assert_allclose(value, expected[which, range(9)], rtol=0, atol=1e-8 * scale)
-    # Of the last points only: at a datum, PyMC rounds the root of a distance.
-    up, down = ([paths.derivatives(b + sign * step, which) for step in h] for sign in (1, -1))
-    for i in range(2):
-        slope, bend = ((up[i][k] - down[i][k])[5:] / 2e-6 for k in (0, 1))
-        assert_allclose(gradient[5:, i], slope, rtol=0, atol=1e-6 * np.abs(gradient).max())
-        assert_allclose(hessian[5:, i], bend, rtol=0, atol=1e-5 * np.abs(hessian).max())
 
 
 def test_diagonal_matrices_are_elementwise_and_the_same():

@@ -11,7 +11,7 @@ import pytest
 
 import pymc_active as pma
 from pymc_active.active import hds
-from pymc_active.hds import EvaluationError, HDSLearner
+from pymc_active.hds import HDSLearner
 
 mpl.use("agg")
 
@@ -101,24 +101,6 @@ def test_asking_by_hand_and_a_file(tmp_path):
         learner.tell(x.assign(solvent="DMSO"), yields(x))
     with pytest.raises(ValueError, match="x must be among the 8 point"):
         learner.tell(x.assign(x0=0.0), yields(x))
-
-
-@pytest.mark.slow
-def test_after_an_error_the_search_goes_on():
-    calls = []
-
-    def fails_once(table):
-        calls.append(len(table))
-        if len(calls) == 3:
-            raise OSError("no connection")
-        return yields(table)
-
-    with pytest.raises(EvaluationError, match="no connection") as error:
-        hds(fails_once, SPACE, random_seed=1)
-    learner = error.value.learner
-    assert learner.nodes("open") == ["all inputs"]
-    learner.run(fails_once)
-    assert learner.recommend() == ["x3", "stir", "solvent", "base", "dry", "label7"]
 
 
 @pytest.mark.parametrize(

@@ -196,20 +196,6 @@ def test_standard_error_is_the_spread_over_seeds():
         fitted.sampled_evidence(draws=10)
 
 
-@pytest.mark.nightly
-def test_what_lies_where_no_mode_is_counts_too():
-    """Eight points of a period that they hardly determine: around the modes alone the estimate is half a nat low."""
-    rng = np.random.default_rng(4)
-    x = np.sort(rng.uniform(0, 1, 8))
-    gpm = pma.composite_gp(x[:, None], np.sin(2 * np.pi * x / 0.3) + 2 * x + 0.2 * rng.normal(size=8), "PER")
-    estimate = fit(gpm, n_restarts=20).sampled_evidence(random_seed=0)
-    # The error of the average over 2^15 quasi-random points is below that of 200 effective random ones, 0.07.
-    error = np.hypot(estimate.error, 0.07)
-    assert abs(estimate.value - average_over_the_prior(gpm, power=15)) < 3 * error
-    # Half a nat would be seen.
-    assert estimate.error < 0.25
-
-
 def test_weights_of_which_none_is_finite_are_worth_nothing():
     weighted = WeightedDraws(np.zeros((3, 1)), np.full(3, -np.inf))
     assert weighted.effective_sample_size == 0

@@ -224,35 +224,6 @@ def test_predictions_have_the_slopes_of_differences_in_the_inputs(name):
             assert_allclose(slope[i] * width, expected, rtol=0, atol=2e-6 * np.abs(expected).max() + rounding)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("extra_noise", [0.0, 0.3])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Matern32, linear mean, user units",
-        "embedding Matern52, constant mean, user units",
-        "LIN + PER[1] * RQ[0], user units",
-    ],
-)
-def test_arrays_and_graphs_agree(name, extra_noise):
-    """With additional noise, too, which both count in the units of their own y."""
-    gpm = get(name)
-    arrays, theta = gpm.posterior(), probe(gpm)
-    if f"graph of {name}" not in _cache:
-        _cache[f"graph of {name}"] = gpm.make()
-    graphs = _cache[f"graph of {name}"].posterior().with_data(gpm.X, gpm.y)
-    values, states, moments = [], [], []
-    for route in (arrays, graphs):
-        noise = extra_noise * route.noise_unit**2
-        values.append(route.value_and_gradient(theta, noise))
-        states.append(route.state(theta, noise))
-        moments.append(route.moments(states[-1], gpm.X[:4] + 0.1 * np.ptp(gpm.X, axis=0), gradient=True))
-    assert_allclose(values[0][0], values[1][0], rtol=1e-10)
-    assert_close(values[0][1], values[1][1], 1e-10)
-    for field, one, other in zip(moments[0]._fields, *moments, strict=True):
-        assert_allclose(one, other, rtol=0, atol=1e-10 * np.abs(other).max(), err_msg=field)
-
-
 BATCHES = {
     **MODELS,
     "row space": lambda: row_space(pma.embedding_gp(*data(6, 20), n_components=2).posterior()).posterior,

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-import xarray as xr
 from differences import central_difference
 from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
@@ -318,19 +317,6 @@ def test_volume_of_an_orbit_in_three_dimensions(singular_values, components):
     assert_allclose(volume, components * total, rtol=1e-7)
 
 
-def test_evidence_of_an_embedding_of_one_input_by_quadrature():
-    """R and -R both count: one of them alone would have log 2 = 0.69 nats less."""
-    X, y = data(100, 1)
-    fixed = {"log_outputscale": 0.0, "log_noise": -2.0}
-    gpm = pma.embedding_gp(X, y, n_components=1, prior_scale=2.0, priors=fixed)
-    result, posterior = fit(gpm), gpm.posterior()
-    grid = np.linspace(-5, 5, 2001)
-    values = [posterior.value_and_gradient(np.array([r]))[0] for r in grid]
-    exact = logsumexp(values) + np.log(grid[1] - grid[0])
-    # The log posterior is lopsided: at two sds it has fallen by 7.3 nats on one side and 1.2 on the other.
-    assert abs(result.log_evidence - exact) < 0.1
-
-
 @pytest.mark.parametrize(("d", "volume"), [(2, 4 * np.pi), (3, 16 * np.pi**2)])
 def test_evidence_of_an_embedding_in_triangular_coordinates(embeddings, d, volume):
     """R = QT with T upper triangular: Q integrates to vol O(d), T has no symmetry left.
@@ -470,16 +456,6 @@ def test_points_and_trees_are_by_name():
     assert_allclose(posterior["noise"], 10 * np.exp(posterior["log_noise"]))
     assert_allclose(posterior["outputscale"], np.full((1, 50), 10 * np.exp(-0.1)))
     assert np.ptp(posterior["noise"].to_numpy()) > 0
-
-
-def test_a_tree_can_be_written_and_read_and_has_the_draws_of_its_seed(ard_fit, tmp_path):
-    tree, same, other = (ard_fit.to_datatree(draws=10, random_seed=seed) for seed in (1, 1, 2))
-    xr.testing.assert_identical(*(one["posterior"].to_dataset().drop_attrs() for one in (tree, same)))
-    assert not tree["posterior"].to_dataset().equals(other["posterior"].to_dataset())
-    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
-    with xr.open_datatree(tmp_path / "fit.nc", engine="h5netcdf") as read:
-        for group in ("fit", "posterior"):
-            xr.testing.assert_equal(read[group].to_dataset(), tree[group].to_dataset())
 
 
 def test_given_is_the_expansion_for_other_data(ard, ard_fit):

@@ -62,14 +62,6 @@ def test_it_asks_what_the_learner_of_the_array_asks(criterion, repeat):
     assert_array_equal(other.design()["pool_row"], one.design()["pool_row"])
 
 
-@pytest.mark.nightly
-def test_several_models_are_told_apart_over_it():
-    X = POOL[[*START, 7, 9]]
-    models = [pma.composite_gp(X, truth(X), kernel) for kernel in ("SE[0]", "LIN[0] + LIN[1]")]
-    one, other = (Learner(models, "model", pool=pool, random_seed=3) for pool in (POOL, lazy()))
-    assert_array_equal(other.ask(), one.ask())
-
-
 def test_a_criterion_of_your_own_scores_blocks():
     active = learner(lazy(), criterion=lambda fit, X: -np.abs(X - 0.2).sum(1))
     order = np.argsort(np.abs(POOL - 0.2).sum(1))

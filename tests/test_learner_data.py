@@ -32,22 +32,6 @@ def test_candidates_may_have_their_columns_in_another_order(tmp_path):
     pd.testing.assert_frame_equal(pma.active.Learner.load(tmp_path / "run.nc").ask(), one.ask())
 
 
-def test_what_is_told_is_read_by_the_names_of_its_columns():
-    one = learner()
-    asked = one.ask(2)
-    one.tell(asked[["acid", "heat"]], y[asked.index])
-    assert_array_equal(one.X[-2:], asked)
-    assert not len(one.pending)
-
-
-def test_a_row_of_the_table_can_be_told():
-    one = learner()
-    asked = one.ask()
-    one.tell(asked.iloc[0][["acid", "heat"]], 1.0)
-    assert_array_equal(one.X[-1:], asked)
-    assert not len(one.pending)
-
-
 def test_a_vector_holds_points_of_one_input():
     X = np.linspace(0, 1, 5)
     one = pma.active.Learner(pma.ard_gp(X[:3, None], X[:3]), bounds=[(0, 2)], criterion="random")
@@ -63,15 +47,6 @@ def test_a_generator_seeds_a_learner_and_none_does():
     for bad in (-1, 1.5, "seed"):
         with pytest.raises((TypeError, ValueError)):
             learner(random_seed=bad)
-
-
-def test_results_in_another_order_than_their_rows_are_refused():
-    one = learner()
-    asked = one.ask(3)
-    with pytest.raises(ValueError, match="have different labels"):
-        one.tell(asked, y[asked.index[::-1]])
-    assert len(one.y) == 4
-    assert len(one.pending) == 3
 
 
 def test_learners_of_one_model_know_nothing_of_each_other():

@@ -1,7 +1,5 @@
 """Outcomes that are not normal: what they say about the latent function; models, fits, criteria and runs of them."""
 
-from dataclasses import replace
-
 import arviz_base
 import numpy as np
 import pandas as pd
@@ -479,33 +477,6 @@ def test_probabilities_are_near_the_exact_ones():
     assert_allclose(pma.predict(fit, X_new).y_mean, exact, atol=0.03)
 
 
-@pytest.mark.nightly
-def test_probabilities_beside_a_sharp_change_are_those_of_nuts():
-    """Four chains of pm.sample on ``gpm.model``, 4,000 draws; Laplace's method says 0.11 and 0.88."""
-    rng, x = np.random.default_rng(3), np.linspace(-1, 1, 24)[:, None]
-    y = rng.random(24) < ndtr((x[:, 0] - 0.2) / 0.1)
-    gpm = pma.ard_gp(x, y, likelihood="bernoulli", mean="zero", bounds=[(-1, 1)])
-    fit = pma.fit(gpm, random_seed=1, progressbar=False)
-    assert_allclose(pma.predict(fit, x[[5, 20]]).y_mean, [0.0122, 0.9686], atol=0.02)
-
-
-def test_labels_that_alternate_are_those_of_draws_from_the_prior():
-    """Beside importance sampling from the prior; the prior hardly expects such labels, which two modes explain.
-
-    Of 16 runs the evidence had an rms error of 0.45 nats, three times what was stated.
-    """
-    x = np.linspace(-1, 1, 24)[:, None]
-    gpm = pma.ard_gp(x, np.sin(4 * np.pi * x[:, 0]) > 0, likelihood="bernoulli", mean="constant")
-    fit, posterior = pma.fit(gpm, random_seed=0, progressbar=False), gpm.posterior()
-    thetas = posterior.prior.mean + posterior.prior.sd * np.random.default_rng(0).normal(size=(6000, 3))
-    logs = posterior.likelihood_values(thetas)
-    assert abs(fit.log_evidence - np.log(np.mean(np.exp(logs)))) < 1.5
-    rows = np.random.default_rng(1).choice(6000, 300, p=np.exp(logs) / np.exp(logs).sum())
-    part = fit.ensemble.parts[0]._replace(z=thetas[rows], within=np.full(300, 1 / 300))
-    exact = pma.predict(replace(fit.ensemble, parts=(part,)), x).y_mean
-    assert_allclose(pma.predict(fit, x).y_mean, exact, atol=0.25)
-
-
 def test_the_pymc_model_has_the_same_density():
     """Prior of parameters and whitened latent values, and labels, added up by hand."""
     X, rotated = np.random.default_rng(1).uniform(-2, 2, size=(5, 2)), np.random.default_rng(4).normal(size=5)
@@ -519,19 +490,6 @@ def test_the_pymc_model_has_the_same_density():
     assert {"outputscale", "f"} <= {variable.name for variable in model.deterministics}
     with pm.Model(), pytest.raises(ValueError, match=r"outside of pm\.Model"):
         pma.ard_gp(X, y, likelihood="bernoulli", **how)
-
-
-def test_leaving_out_is_as_if_never_measured():
-    """By the exact probabilities of all labels and of all but one, at one set of hyperparameters."""
-    rng, x = np.random.default_rng(5), np.linspace(-1, 1, 9)[:, None]
-    y = rng.random(9) < ndtr(3 * (x[:, 0] + 0.2))
-    y[7] = False
-    posterior = pma.ard_gp(x, y, likelihood="bernoulli").posterior()
-    theta, sign = np.array([-1.0, 1.0]), np.where(y, 1.0, -1.0)
-    K, others = covariance(x, x, *theta), np.arange(9) != 7
-    exact = np.log(orthant(K, sign) / orthant(K[np.ix_(others, others)], sign[others]))
-    _, _, log_density, _ = posterior.leave_one_out(np.tile(theta, (2, 1)))
-    assert_allclose(log_density[0, 7], exact, atol=0.08)
 
 
 def test_leaving_out_each_of_many_counts_is_a_quotient_of_evidences():
@@ -619,15 +577,6 @@ def test_improvement_is_its_integral_also_where_it_is_unlikely(fitted, sign):
     assert np.isfinite(outcomes.log_improvement(p, best, sign)).all()
 
 
-def test_far_from_the_top_the_nearest_rows_promise_most():
-    x, pool = np.linspace(0, 10, 12)[:, None], np.linspace(0.2, 4.4, 15)[:, None]
-    y = 10 * np.exp(-np.square(x[:, 0] - 6) / 4)
-    fit = pma.fit(pma.ard_gp(x, y, bounds=[(0, 10)], likelihood="student_t"), random_seed=1, progressbar=False)
-    scores = pma.active.expected_improvement(fit, pool).to_numpy()
-    assert len(np.unique(scores)) == len(pool)
-    assert scores.argmax() == len(pool) - 1
-
-
 def test_quantiles_of_a_single_member_are_those_of_its_outcome():
     _, fit = counts(5, 8, 1, priors={"log_lengthscale": 1.0, "log_outputscale": 0.0, "mean_constant": 1.0})
     assert len(fit.ensemble) == 1
@@ -674,19 +623,6 @@ def test_a_failure_and_an_empty_row_need_no_number_of_trials():
     assert len(learner.failures) == 2
     with pytest.raises(ValueError, match="y_trials must be whole"):
         learner.tell([[1.2], [2.2]], [1, 1], y_trials=[5, np.nan])
-
-
-def test_quantiles_of_an_average_over_likelihoods_of_counts():
-    X, y = np.linspace(0, 10, 8)[:, None], np.array([1, 4, 9, 12, 8, 3, 1, 0])
-    fits = {
-        name: pma.fit(pma.ard_gp(X, y, likelihood=name), random_seed=1, progressbar=False)
-        for name in ("poisson", "negative_binomial")
-    }
-    both = pma.predict(pma.ModelAverage(fits), X[:3], quantiles=(0.05, 0.5, 0.95))
-    each = [pma.predict(fit, X[:3], quantiles=(0.05, 0.5, 0.95)) for fit in fits.values()]
-    for name in ("f_quantile", "y_quantile"):
-        low, high = (np.sort([one[name] for one in each], axis=0)[k] for k in (0, 1))
-        assert ((low * 0.8 <= both[name]) & (both[name] <= high * 1.2 + 1)).all()
 
 
 @pytest.mark.parametrize("fitted", ["negative_binomial", *nightly(*set(NAMES) - {"negative_binomial"})], indirect=True)
@@ -1016,63 +952,3 @@ def test_a_recommendation_far_above_the_counts_of_exposures_says_so():
     with pytest.warns(pma.RunWarning, match="above the best point measured"):
         learner.recommend()
     assert y.max() > 100
-
-
-def test_sums_over_real_outcomes_are_those_of_fine_grids():
-    """Of members with unlike centers, noises and tails."""
-    likelihood = LIKELIHOODS["student_t"]()
-    mean, variance = np.array([[0.0, 3.0], [0.5, 4.0]]), np.array([[0.01, 0.3], [0.2, 0.01]])
-    phi = [np.array([[-2.0], [-1.0]]), np.array([[0.7], [3.0]])]
-    values, log_weights = likelihood.values(mean, variance, 1.0, phi)
-    log = likelihood.log_marginal(values[:, None], mean, variance, 1.0, phi)
-    assert_allclose(np.exp(log + log_weights[:, None]).sum(0), 1.0, atol=5e-3)
-    y, step = np.linspace(-60, 60, 60_001, retstep=True)
-    for s in range(2):
-        for m in range(2):
-            fine = likelihood.tilted(mean[s, m], variance[s, m], y, 1.0, [part[s] for part in phi]).log_z
-            sums = (np.exp(log + log_weights[:, None]) * log)[:, s, m].sum()
-            assert_allclose(sums, (np.exp(fine) * fine).sum() * step, atol=0.03)
-
-
-@pytest.mark.nightly
-def test_an_outlier_does_not_bend_the_function():
-    rng, x = np.random.default_rng(18), np.linspace(-1, 1, 20)[:, None]
-    f = 5 * np.sin(3 * x[:, 0]) + 20
-    y = f + 0.5 * rng.normal(size=20)
-    y[7] += 5
-    errors = {}
-    for name in ("normal", "student_t"):
-        fit = pma.fit(pma.ard_gp(x, y, bounds=[(-1, 1)], likelihood=name), random_seed=1, progressbar=False)
-        errors[name] = np.sqrt(np.mean(np.square(pma.predict(fit, x).f_mean - f)))
-    assert errors["student_t"] < 0.6 * errors["normal"]
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore:outputs whose:pymc_active.DataWarning")
-def test_a_power_is_learned_and_intervals_follow_it():
-    """A function over decades: the interval of a prediction is wide where outcomes are large."""
-    rng = np.random.default_rng(20)
-    X = rng.uniform(-1, 1, size=(30, 1))
-    y = np.exp(4 * np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=30))
-    fits = {
-        name: pma.fit(pma.ard_gp(X, y, bounds=[(-1, 1)], likelihood=name), random_seed=1, progressbar=False)
-        for name in ("normal", "warped", "lognormal")
-    }
-    evidences = [fit.log_evidence for fit in fits.values()]
-    assert evidences[0] + 20 < evidences[1] < evidences[2]
-    found = pma.predict(fits["warped"], [[-0.8], [0.8]], quantiles=[0.05, 0.95])
-    for quantiles in (found.f_quantile, found.y_quantile):
-        low, high = quantiles.to_numpy()
-        assert high[1] - low[1] > 20 * (high[0] - low[0])
-    assert fits["warped"].to_datatree().posterior.warp.mean() < 0.2
-
-
-@pytest.mark.nightly
-def test_rates_are_maximised():
-    rng = np.random.default_rng(11)
-    X = rng.uniform(-1, 1, size=(40, 1))
-    y = rng.poisson(30 * np.exp(-4 * np.square(X[:, 0] - 0.4)))
-    gpm = pma.ard_gp(X, y, likelihood="poisson", bounds=[(-1, 1)])
-    learner = pma.Learner(gpm, "maximum", bounds=[(-1, 1)], random_seed=1)
-    assert abs(learner.recommend()[0, 0] - 0.4) < 0.15
-    assert abs(learner.ask()[0, 0] - 0.4) < 0.4

@@ -68,13 +68,6 @@ def test_following_the_mode_of_some_of_the_data_takes_few_evaluations():
     assert abs(best.log_posterior - found.log_posterior) < 1e-6
 
 
-def test_a_warm_start_at_the_mode_is_kept():
-    model = pma.ard_gp(*data())
-    fit = pma.fit_laplace(model, n_restarts=1, population=0, random_seed=1, progressbar=False)
-    again = pma.fit_laplace(model, start=fit, n_restarts=0, population=0, random_seed=2, progressbar=False)
-    assert again.log_posterior > fit.log_posterior - 1e-6
-
-
 @pytest.mark.slow
 def test_draws_of_many_points_have_the_moments_and_the_evidence_of_the_mode():
     """With so many points the posterior is nearly Gaussian, so that Laplace's approximation is the second route."""
@@ -195,22 +188,6 @@ def test_points_are_chosen_one_after_another_by_the_variance_given_the_others():
         variance = np.diag(K) - np.sum(K[chosen] * np.linalg.solve(G, K[chosen]), axis=0)
         chosen.append(max(set(range(25)) - set(chosen), key=lambda i: (round(variance[i], 10), -i)))
     assert by_variance(gp, X, 12).tolist() == chosen
-
-
-@pytest.mark.nightly
-def test_the_chosen_rows_tell_more_than_random_ones_and_the_model_keeps_its_data():
-    X, y = data(60)
-    gpm = pma.ard_gp(X, y)
-    rows = pma.informative_rows(gpm, 20, random_seed=1)
-    assert len(np.unique(rows)) == 20
-    assert_array_equal(rows, pma.informative_rows(gpm, 20, random_seed=1))
-    assert_array_equal(gpm.X, X)
-
-    def unknown(rows):
-        fit = pma.fit(pma.ard_gp(X[rows], y[rows]), random_seed=2, progressbar=False)
-        return float(pma.predict(fit, X).f_variance.mean())
-
-    assert unknown(rows) < np.mean([unknown(np.random.default_rng(k).choice(60, 20, False)) for k in range(3)])
 
 
 @pytest.mark.parametrize("value", [1, 20.5, "all", 61])

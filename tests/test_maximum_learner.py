@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pymc_active as pma
 from pymc_active.active import Learner
 from pymc_active.criteria.by_name import criterion_names
-from pymc_active.predictions.ensembles import conditioned_gps, ensemble_of
 
 pytestmark = pytest.mark.slow
 
@@ -160,57 +159,6 @@ def several():
     return [pma.composite_gp(START, wave(START), kernel, x_scale=(-3, 6), y_scale=(0, 1)) for kernel in kernels]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("criterion", ["pes", "bams", "max_value_entropy", "expected_improvement"])
-def test_several_models_look_for_the_maximum_together(criterion):
-    active = learner(gpm=several(), criterion=criterion)
-    active.run(wave, n=1, progressbar=False)
-    assert is_inside(active.X)
-    grid = np.linspace(-3, 3, 601)[:, None]
-    assert mean(active, active.recommend())[0] >= mean(active, grid).max() - 1e-6
-
-
-def brute_force(active, n_draws=4000):
-    """Joint posterior draws of f on a grid and at the recommended point, hyperparameters as in ``optimum``."""
-    x = active.recommend()
-    grid = np.concatenate([np.linspace(-3, 3, 241)[:, None], x])
-    rng, draws = np.random.default_rng(5), []
-    ensemble = ensemble_of(active.fit, draws=20, random_seed=active.random_seed)
-    for gp in conditioned_gps(ensemble, 20, random_seed=active.random_seed):
-        Z = gp.x_map(grid)
-        cross = gp.covariance(gp.X, Z)
-        half = gp.factor.half_solve(cross)
-        values, vectors = np.linalg.eigh(gp.covariance(Z, Z) - half.T @ half)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        center = gp.prior_mean(Z)[0] + gp.alpha @ cross
-        draws.append(gp.to_user_y(center + rng.normal(size=(n_draws // 20, len(grid))) @ root.T))
-    return grid, np.concatenate(draws), float(x[0, 0])
-
-
-@pytest.mark.nightly
-def test_place_height_and_regret_agree_with_draws_on_a_grid():
-    active, n = learner(), 400
-    optimum = active.optimum(n)
-    grid, draws, x = brute_force(active)
-    place, height = grid[draws.argmax(1), 0], draws.max(1)
-
-    def differ(a, b):
-        """Difference of two means in its standard errors."""
-        return abs(np.mean(a) - np.mean(b)) / np.hypot(np.std(a) / np.sqrt(len(a)), np.std(b) / np.sqrt(len(b)))
-
-    samples = optimum.samples
-    assert differ(samples.f.to_numpy(), height) < 4
-    short = height - draws[:, -1]
-    assert abs(optimum.regret - short.mean()) < 4 * short.std() * np.sqrt(1 / n + 1 / len(short))
-    for radius in (0.1, 0.5, 1.5):
-        p, q = optimum.probability_within(radius), np.mean(np.abs(place - x) <= radius)
-        # A grid rounds the place to half a step of 0.025, which a radius of 0.1 notices by a few percent.
-        assert abs(p - q) < 4 * np.sqrt(q * (1 - q) * (1 / n + 1 / len(place))) + 0.03
-    edges = np.linspace(-3, 3, 7)
-    ours, theirs = (np.histogram(v, edges)[0] / len(v) for v in (samples.x.to_numpy()[:, 0], place))
-    assert np.abs(ours - theirs).max() < 4 * np.sqrt(0.25 / n)
-
-
 @pytest.mark.parametrize(
     "made", [after_a_few, lambda: (active := learner(gpm=several()), active.optimum(20))], ids=["one", "several"]
 )
@@ -223,15 +171,7 @@ def test_the_uncertainty_is_that_of_the_marginal_posterior(made):
     inside = [optimum.probability_within(radius) for radius in (0, 0.01, 0.1, 1, 6)]
     assert inside == sorted(inside)
     assert inside[-1] == optimum.probability_within([6.0]) == 1
-
-
-@pytest.mark.nightly
-def test_a_batch_at_a_peak_that_is_known_is_spread():
-    """Its best points would be one and the same."""
-    x = np.linspace(0, 1, 12)[:, None]
-    gpm = pma.ard_gp(x, -np.square(x[:, 0] - 0.4), bounds=[(0, 1)])
-    asked = Learner(gpm, "maximum", bounds=[(0, 1)], random_seed=1).ask(2)
-    assert np.diff(np.sort(asked[:, 0])).min() >= 0.02
+    assert inside[3] == np.mean(np.abs(optimum.samples.x.to_numpy() - optimum.x) <= 1)
 
 
 def test_the_optimum_of_a_pool_names_probable_rows():
@@ -293,17 +233,6 @@ def test_the_error_of_a_regret_is_its_scatter(priors):
     # Draws of the hyperparameters are the same for all seeds, so that they scatter less.
     assert regret.std() < 2 * error.mean()
     assert error.mean() < (2.5 if priors else 10) * regret.std()
-
-
-@pytest.mark.nightly
-def test_a_run_stops_when_the_regret_is_known_to_be_small():
-    active = learner(np.linspace(-2.7, 2.5, 7)[:, None], criterion=None)
-    assert not active.stop(0.05)
-    active.run(wave, n=12, progressbar=False, until=(0.1, 0.1))
-    assert 7 < len(active.y) < 19
-    assert active.stop(0.1, 0.1)
-    grid = np.linspace(-3, 3, 2001)[:, None]
-    assert wave(grid).max() - wave(active.recommend())[0] < 0.05
 
 
 @pytest.mark.nightly

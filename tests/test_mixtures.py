@@ -4,7 +4,6 @@ import warnings
 from itertools import pairwise
 
 import numpy as np
-import pymc as pm
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import digamma, logsumexp, polygamma
@@ -194,36 +193,6 @@ def test_halves_of_particles_leave_the_density_as_it_is(S, P):
     assert np.vdot(pulled, momentum) == pytest.approx(np.vdot(x, pushed))
 
 
-# A draw is no mode.
-@pytest.mark.filterwarnings("ignore:the Laplace fit is doubtful")
-def test_mixtures_are_those_of_plain_gps_at_each_point(ard):
-    """Every component by an expansion of its own; the law of total variance in the user's units."""
-    X, options = 50 * NEW, {"method": "draws", "draws": 6, "random_seed": 0}
-    points = [ard.gpm.unflatten(theta) for theta in as_ensemble(ard, **options).thetas]
-    fits = [pma.fit_laplace(ard.gpm, point=point, optimize=False) for point in points]
-    plain = [pma.predict(one, X, method="map") for one in fits]
-    mean, f, y = (np.stack([p[name] for p in plain]) for name in ("f_mean", "f_variance", "y_variance"))
-    got = pma.predict(ard, X, **options)
-    assert_allclose(got["f_mean"], mean.mean(0), rtol=1e-10)
-    assert_allclose(got["f_variance"], f.mean(0) + mean.var(0), rtol=1e-9)
-    assert_allclose(got["y_variance"], y.mean(0) + mean.var(0), rtol=1e-9)
-
-
-@pytest.mark.parametrize("method", ["draws", "bbq", "mgp", "modes"])
-def test_known_hyperparameters_leave_the_plain_variance(method):
-    """Mixtures tend to V; the marginal GP keeps its factor 4/3."""
-    values = {"log_lengthscale": [-0.5], "log_outputscale": 0.2, "log_noise": -1.5}
-    priors = {name: pm.Normal.dist(value, 1e-4) for name, value in values.items()}
-    x = np.linspace(-1, 1, 6)
-    result = fit(pma.ard_gp(x[:, None], np.sin(3 * x), priors=priors), n_restarts=1)
-    got, plain = (pma.predict(result, NEW, method=m, draws=10, random_seed=0) for m in (method, "map"))
-    factor = 4 / 3 if method in ("mgp", "modes") else 1.0
-    assert_allclose(got["f_mean"], plain["f_mean"], rtol=0, atol=1e-3)
-    assert_allclose(got["f_variance"], factor * plain["f_variance"], rtol=2e-3)
-    if method == "draws":
-        assert (pma.active.bald(result, NEW, method=method, draws=10, random_seed=0) < 1e-5).all()
-
-
 def information_on_a_grid(p, target):
     """Entropies of mixtures by the trapezoidal rule, which converges geometrically here."""
     noise, found = p.noises * (target == "y"), []
@@ -246,14 +215,6 @@ def test_bald_of_points_is_their_mutual_information(ard, target):
     assert_allclose(got, expected, rtol=0, atol=1e-8)
     assert_allclose(got, information_on_a_grid(mixture(ensemble, X), target), rtol=0, atol=1e-6)
     assert (got > 0).all()
-
-
-def test_bald_of_one_mode_is_closed_form(ard):
-    [only] = ard.modes
-    assert only.weight == 1.0
-    p = marginal_moments(ard.best, 50 * NEW, "mgp")
-    got = pma.active.bald(ard, 50 * NEW, method="modes")
-    assert_allclose(got, 0.5 * np.log((p.variance + p.noise) / (4 / 3 * p.plug_in + p.noise)), rtol=0, atol=1e-8)
 
 
 def test_bald_over_modes_counts_their_disagreement(periodic):

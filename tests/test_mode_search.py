@@ -1,7 +1,6 @@
 """The search for modes of sums and products of kernels: periods, parents, exchangeable terms, many models at once."""
 
-import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -149,14 +148,6 @@ def test_a_fixed_period_is_not_scanned():
     gpm = composite("SE + PER", priors={"log_period_PER": np.log(PERIOD)})
     assert hidden_leaves(gpm.posterior()) == []
     assert_allclose(fit(gpm).constrained_point["period_PER"], PERIOD)
-
-
-@pytest.mark.parametrize("expression", ["SE + PER", *nightly("LIN + PER * RQ")])
-@pytest.mark.parametrize("seed", [0, *nightly(*range(1, 3))])
-def test_the_period_is_found(expression, seed):
-    """A season of 0.13, where climbs from prior draws mostly end at other periods."""
-    result = fit(composite(expression, seasonal(seed=seed)), n_restarts=10, random_seed=seed)
-    assert_allclose(result.constrained_point["period_PER"], PERIOD, rtol=0.03)
 
 
 def test_a_poor_start_does_not_spoil_the_search(fits):
@@ -358,45 +349,12 @@ def test_modes_of_equal_height_at_different_places_are_two():
     assert distinct(found, 0.01) == found[:1]
 
 
-@pytest.mark.nightly
-def test_following_the_modes_of_few_data_keeps_their_evidence():
-    """On the average over data: more of it than the best three modes have."""
-    searched = [fit(composite("PER", seasonal(10, seed)), n_restarts=20, random_seed=0) for seed in (1, 2, 4)]
-    followed = [fit(old.gpm, start=old, n_restarts=1, random_seed=0) for old in searched]
-    best_three = [logsumexp([e.log_evidence for e in old.expansions[:3]]) for old in searched]
-    lost = np.mean([summed(old) for old in searched]) - np.mean([best_three, [summed(new) for new in followed]], axis=1)
-    assert lost[0] > 0.2
-    assert lost[1] < 0.1
-
-
 def test_models_are_fitted_as_one_by_one(models, fits):
     assert list(fits) == list(models)
     for label, gpm in models.items():
         assert fits[label].gpm is gpm
         alone = fit(gpm, n_restarts=12, random_seed=0)
         assert_allclose(summed(fits[label]), summed(alone), rtol=0, atol=0.5)
-
-
-def test_an_array_posterior_and_its_expansion_can_be_pickled(fits):
-    best = fits["LIN * PER"].best
-    again = pickle.loads(pickle.dumps(best))
-    assert_array_equal(again.hessian, best.hessian)
-    assert "state" not in again.__dict__
-    X = np.linspace(0, 1, 5)[:, None]
-    assert_array_equal(again.moments(X).mean, best.moments(X).mean)
-
-
-@pytest.mark.nightly
-# BLAS may have started threads of its own before the processes fork.
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
-def test_an_executor_changes_no_bit(models, fits, pool):
-    with pool(2) as executor:
-        parallel = fit_laplace_models(models, n_restarts=8, random_seed=3, executor=executor)
-    for label, one in fits.items():
-        assert_array_equal(parallel[label].hessian, one.hessian)
-        assert [m.log_evidence for m in parallel[label].modes] == [m.log_evidence for m in one.modes]
-        assert parallel[label].diagnostics == one.diagnostics
 
 
 @pytest.mark.parametrize("parallel", [True, *nightly(False)])

@@ -5,7 +5,6 @@ from copy import copy
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
@@ -73,44 +72,12 @@ def test_datatree_holds_design_and_models_and_survives_a_file(learned, tmp_path)
         assert loaded["posterior"].sizes["draw"] == 10
 
 
-@pytest.mark.nightly
-def test_same_seed_gives_the_same_questions_bit_for_bit():
-    one, other = (learner(("SE", "LIN + PER")) for _ in range(2))
-    for it in (one, other):
-        it.run(truth, 2, progressbar=False)
-    assert_array_equal(one.X, other.X)
-    assert one.fit.probability.equals(other.fit.probability)
-
-
-def test_the_loop_compiles_nothing(monkeypatch):
-    it = learner(("SE", "PER"))
-    it.ask()
-
-    compiled = []
-    function = pytensor.function
-    monkeypatch.setattr(pytensor, "function", lambda *args, **kw: compiled.append(args) or function(*args, **kw))
-    it.tell(POOL[:2], truth(POOL[:2]))
-    it.run(truth, 2, progressbar=False)
-    assert not compiled
-    # What would compile is seen here.
-    it.models["SE"].posterior({"mode": "FAST_COMPILE"}).prior_value_and_gradient(np.zeros(4))
-    assert compiled
-
-
 def test_a_batch_holds_different_points_and_imagined_outcomes_leave_the_probabilities_alone():
     it = learner(("SE", "PER"))
     before = it.fit.probability
     batch = it.ask(4)
     assert len(np.unique(batch, axis=0)) == 4
     assert_array_equal(imagined(it.fit, batch).weights, before)
-
-
-@pytest.mark.nightly
-def test_several_models_together_learn_the_function_in_a_box():
-    it = learner(("SE", "LIN + PER"), learn="function", pool=None, bounds=[(0, 1)])
-    it.run(truth, 1, progressbar=False)
-    assert it.criterion_name == "integrated_variance"
-    assert 0 <= it.recommend().item() <= 1
 
 
 def test_a_model_that_joins_has_all_the_data_and_one_that_leaves_is_gone():
@@ -171,18 +138,6 @@ def test_only_the_most_probable_model_is_worth_a_warning_in_the_end(monkeypatch)
     with pytest.warns(UserWarning, match=f"'{best}' is the most probable, but its fit is doubtful") as caught:
         it.search()
     assert len(caught) == 1
-
-
-@pytest.mark.nightly
-def test_every_model_is_represented_by_particles():
-    fits = learner(("SE", "LIN", "PER")).fit
-    # Laplace's own evidences of few points are up to some nats low.
-    plain = learner(("SE", "LIN", "PER"), inference="laplace").fit
-    for label, fit in fits.items():
-        assert isinstance(fit, pma.ParticleFit)
-        sampled = plain[label].sampled_evidence(4000, random_seed=0)
-        error = np.hypot(fit.log_evidence_error, sampled.error)
-        assert abs(fit.log_evidence - sampled.value) < 4 * error + 0.1
 
 
 def singular(expression="LIN"):

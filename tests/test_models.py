@@ -317,15 +317,6 @@ def test_new_data_reach_the_pymc_model():
     assert_same_posterior(gpm, pma.ard_gp(*more, **frozen))
 
 
-def test_a_fit_keeps_predicting_from_its_own_data(hand):
-    for gpm in (hand, pma.ard_gp(X, y)):
-        fit = at_zero(gpm)
-        before = pma.predict(fit, X)
-        gpm.set_data(*data(5, seed=5))
-        xr.testing.assert_equal(before, pma.predict(fit, X))
-        assert not np.allclose(pma.predict(at_zero(gpm), X).f_mean, before.f_mean)
-
-
 def test_refused_data_change_nothing_and_a_copy_has_data_of_its_own(hand):
     gpm = pma.ard_gp(X, y)
     for bad, message in (
@@ -339,22 +330,6 @@ def test_refused_data_change_nothing_and_a_copy_has_data_of_its_own(hand):
     other.set_data(X[:3], y[:3])
     assert (len(other.y), len(other.posterior().y), len(hand.y)) == (3, 3, len(y))
     assert log_posterior(hand)[0] == before != log_posterior(other)[0]
-
-
-@pytest.mark.nightly
-def test_constant_data_allow_everything_but_other_data(hand):
-    constant = by_hand(shared=False)
-    with pytest.raises(ValueError, match=r"need X and y as pm\.Data inside it, such .* X is a constant here"):
-        constant.set_data(X, y)
-    ours, theirs = constant.posterior(), hand.posterior()
-    theta = np.full(constant.n_parameters, 0.1)
-    assert_allclose(ours.value(theta), theirs.value(theta), rtol=1e-13)
-    for one, other in zip(*(route.moments(route.state(theta), X + 0.1)[:2] for route in (ours, theirs)), strict=True):
-        assert_allclose(one, other)
-    assert constant.X.shape == X.shape
-    # Before anything is measured in vain.
-    with pytest.raises(ValueError, match=r"a Learner and set_data replace the data of a model"):
-        pma.Learner(constant, pool=X + 0.1, criterion="random")
 
 
 def test_whole_numbers_are_data_like_others(hand):
@@ -639,21 +614,6 @@ def test_named_scales():
     assert gpm.x_map.scale[2] == 1.0
 
 
-def test_prior_draws_of_pymc():
-    """In the user's units, with the model's coordinates."""
-    users_X, users_y = user_units(X, y)
-    frame = pd.DataFrame(users_X, columns=["temperature", "dose"])
-    gpm = pma.ard_gp(frame, users_y, mean="constant", **UNITS)
-    prior = pm.sample_prior_predictive(
-        draws=200, model=gpm.model, random_seed=1, compile_kwargs={"mode": "FAST_COMPILE"}
-    )
-    assert list(prior["prior"]["input"].to_numpy()) == ["temperature", "dose"]
-    assert prior["prior_predictive"]["y"].sizes["obs"] == len(y)
-    # mean_constant ~ N(0, 1), outputscale and noise are log-normal: the median |y - shift| is of the size of Y_SCALE.
-    size = np.median(np.abs(prior["prior_predictive"]["y"].to_numpy() - Y_SHIFT))
-    assert 0.3 * Y_SCALE < size < 3 * Y_SCALE
-
-
 def evaluate(cov, *arguments, **keywords):
     return cov(*arguments, **keywords).eval(mode="FAST_COMPILE")
 
@@ -677,20 +637,6 @@ def test_an_embedding_is_its_base_on_the_embedded_inputs():
     twice = pma.cov.Embedding(pma.cov.Embedding(pm.gp.cov.ExpQuad(1, ls=1.0), [[1.0, -2.0]], 2), R, 3)
     once = pma.cov.Embedding(pm.gp.cov.ExpQuad(1, ls=1.0), [[1.0, -2.0]] @ R, 3)
     assert_allclose(evaluate(twice, X3, Z3), evaluate(once, X3, Z3), rtol=1e-12)
-
-
-def test_the_model_of_a_diagonal_embedding_is_that_of_ard():
-    """The likelihood and predictions of two builders at the same lengthscales."""
-    theta = np.array([0.3, -0.6, 0.2, -1.1])
-    ard = pma.ard_gp(X, y).posterior()
-    embedding = pma.embedding_gp(X, y, n_components=2, prior_scale=1.0).posterior()
-    as_R = np.concatenate([np.diag(np.exp(-theta[:2])).ravel(), theta[2:]])
-    a, b = ard.state(theta), embedding.state(as_R)
-    assert_allclose(a.factor.nll, b.factor.nll, rtol=1e-12)
-    X_new = data(6, seed=9)[0]
-    for p, q in zip(ard.moments(a, X_new), embedding.moments(b, X_new), strict=True):
-        if p is not None:
-            assert_allclose(p, q, rtol=1e-10)
 
 
 def test_a_distribution_for_several_base_kernels_is_one_for_each():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import ordered
@@ -47,19 +46,9 @@ def centred_hierarchical():
     pm.Normal("y", level[pm.Data("g", GROUP)] + slope() * x(), 1, observed=LINE)
 
 
-def exposure():
-    rate = pm.Gamma("rate", 2, 1, dims="group")
-    pm.Poisson("y", x() * rate[pm.Data("g", GROUP)], observed=COUNTS)
-
-
 def mixture():
     mean = pm.Normal("mean", 0, 2, shape=2, transform=ordered, initval=[-1, 1])
     pm.NormalMixture("y", pm.Dirichlet("w", np.ones(2)), mean[None] + 0.1 * x()[:, None], 1.0, observed=LINE)
-
-
-def ordered_logistic():
-    cut = pm.Normal("cut", [-1, 1], 2, transform=ordered)
-    pm.OrderedLogistic("y", eta=slope() * x(), cutpoints=cut, observed=np.digitize(LINE, [1, 4]))
 
 
 def categorical():
@@ -84,10 +73,6 @@ def truncated():
     pm.TruncatedNormal("y", mu=slope() * x(), sigma=1.0, lower=0, observed=np.abs(LINE))
 
 
-def censored():
-    pm.Censored("y", pm.Normal.dist(slope() * x(), 1.0), lower=None, upper=4.0, observed=np.minimum(LINE, 4.0))
-
-
 def beta():
     mean, k = pm.math.invlogit(slope() * x()), pm.Gamma("k", 2, 0.2)
     pm.Beta("y", mean * k, (1 - mean) * k, observed=RNG.beta(3, 3, N))
@@ -102,32 +87,9 @@ def weibull():
     pm.Weibull("y", alpha=pm.Gamma("a", 4, 2), beta=pt.exp(slope() * x()), observed=np.abs(LINE) + 0.1)
 
 
-def gamma():
-    a = pm.Gamma("a", 4, 2)
-    pm.Gamma("y", alpha=a, beta=a / pt.exp(slope() * x()), observed=np.abs(LINE) + 0.1)
-
-
-def log_normal():
-    pm.LogNormal("y", slope() * x(), pm.HalfNormal("sd", 1), observed=np.abs(LINE) + 0.1)
-
-
 def student_t():
     mu = pm.Deterministic("mu", slope() * x())
     pm.StudentT("y", pm.Gamma("nu", 2, 0.1), mu=mu, sigma=pm.HalfNormal("sd", 1), observed=LINE)
-
-
-def skew_normal():
-    pm.SkewNormal("y", mu=slope() * x(), sigma=1.0, alpha=pm.Normal("a"), observed=LINE)
-
-
-def custom():
-    def log_density(value, mu):
-        return -pt.abs(value - mu) - np.log(2)
-
-    def draw(mu, rng=None, size=None):
-        return rng.laplace(mu, 1, size=size)
-
-    pm.CustomDist("y", slope() * x(), logp=log_density, random=draw, observed=LINE)
 
 
 def loop():
@@ -138,14 +100,6 @@ def loop():
         susceptible, ill = susceptible - new, ill + new - recover * ill
         path.append(ill)
     pm.Poisson("y", pt.stack(path)[pm.Data("day", np.arange(8))], observed=[11, 14, 20, 27, 33, 40, 61, 80])
-
-
-def scan():
-    path = pytensor.scan(
-        lambda y, k: y - 0.5 * k * y, outputs_info=[pt.as_tensor(np.float64(10.0))],
-        non_sequences=[pm.LogNormal("k", -1, 0.5)], n_steps=8, return_updates=False,
-    )  # fmt: skip
-    pm.LogNormal("y", pt.log(path[pm.Data("day", np.arange(8))]), 0.2, observed=10 * np.exp(-0.2 * np.arange(8)))
 
 
 def lag_as_data():
@@ -170,21 +124,10 @@ def correlated_effects():
     pm.Normal("y", effects[g, 0] + effects[g, 1] * x(), 1.0, observed=LINE)
 
 
-def two_outcomes():
-    a = pm.Normal("a")
-    pm.Normal("y", a + slope() * x(), 1.0, observed=LINE)
-    pm.Poisson("k", pt.exp(a), observed=[1, 2, 3])
-
-
-def improper():
-    pm.Normal("y", pm.Flat("a") + slope() * x(), 1.0, observed=LINE)
-
-
 WORKING = [
-    dose_response, logistic_with_coords, hierarchical, centred_hierarchical, exposure, mixture, ordered_logistic,
-    categorical, negative_binomial, zero_inflated, hurdle, truncated, censored, beta, beta_binomial, weibull, gamma,
-    log_normal, student_t, skew_normal, custom, loop, scan, lag_as_data, basis_functions, potential, correlated_effects,
-    two_outcomes, improper,
+    dose_response, logistic_with_coords, hierarchical, centred_hierarchical, mixture, categorical, negative_binomial,
+    zero_inflated, hurdle, truncated, beta, beta_binomial, weibull, student_t, loop, lag_as_data, basis_functions,
+    potential, correlated_effects,
 ]  # fmt: skip
 
 

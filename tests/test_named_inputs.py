@@ -134,23 +134,6 @@ def through_a_file(learner, folder):
     return pma.Learner.load(folder / "run.nc")
 
 
-@pytest.mark.nightly
-def test_a_box_with_names_asks_by_name(tmp_path):
-    """Whatever the order in which the names were given."""
-    learner = pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), "maximum", bounds={"acid": (0, 1), "heat": (0, 1)})
-    asked = learner.ask(2)
-    assert asked.columns.tolist() == ["heat", "acid"]
-    assert_array_equal(learner.pending, asked)
-    best = learner.optimum(10)
-    assert "recommended row" not in repr(best)
-    assert best.x.columns.tolist() == ["heat", "acid"]
-    pd.testing.assert_frame_equal(through_a_file(learner, tmp_path).ask(), learner.ask())
-    learner.tell(asked[["acid", "heat"]], [1.0, 2.0])
-    assert_array_equal(learner.X[-2:], asked)
-    # Without names nothing changes.
-    assert isinstance(pma.Learner(pma.ard_gp(X, y, bounds=BOUNDS), bounds=BOUNDS).ask(), np.ndarray)
-
-
 def test_a_pool_that_its_owner_changes_stays_as_it_was():
     """Users sort their tables, and add columns."""
     keywords = {"criterion": "random", "random_seed": 1}

@@ -250,26 +250,6 @@ class TestExpectedImprovement:
             numeric = central_difference(lambda z, made=made: made.score(z[None])[0], T[0])
             assert_allclose(slope[0], numeric, rtol=1e-5, atol=1e-6)
 
-    def test_over_a_trace_it_is_the_log_of_the_mean_over_all_draws(self):
-        gpm, point = problem()
-        rng = np.random.default_rng(0)
-        thetas = gpm.flatten(point) + 0.2 * rng.normal(size=(5, gpm.n_parameters))
-        draws = gpm.unflatten(thetas)
-        dims = {"log_lengthscale": ["chain", "draw", "input"]}
-        posterior = xr.Dataset({k: (dims.get(k, ["chain", "draw"]), v[None]) for k, v in draws.items()})
-        trace = xr.DataTree.from_dict({"posterior": posterior})
-        found = pma.active.expected_improvement(trace, T, model=gpm)
-        each = self.by_hand(gpm.posterior(), thetas, T)
-        assert_allclose(np.exp(found), each.mean(0), rtol=1e-6)
-
-        ucb = pma.active.upper_confidence_bound(trace, T, model=gpm, beta=4.0)
-        moments = np.array([ConditionedGP(gpm.posterior(), theta).moments(T) for theta in thetas])
-        mean = moments[:, 0].mean(0)
-        variance = (moments[:, 1] + moments[:, 0] ** 2).mean(0) - mean**2
-        assert_allclose(ucb, mean + 2 * np.sqrt(variance), rtol=1e-8)
-        with pytest.raises(ValueError, match="pass model=gpm"):
-            pma.active.expected_improvement(trace, T)
-
 
 def test_a_mean_over_parts_is_weighted():
     def fixed(weight, values, slope):

@@ -67,24 +67,6 @@ def test_positive_data_over_decades_get_the_logarithm():
     assert gain > 5
 
 
-def offers(y_of):
-    X = np.random.default_rng(0).uniform(-1, 1, (20, 2))
-    learner = pma.active.Learner(pma.ard_gp(X, y_of(X), bounds=BOX), "maximum", bounds=BOX, random_seed=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            x = learner.ask()
-            learner.tell(x, y_of(x))
-    return [w for w in caught if issubclass(w.category, pma.DataWarning)]
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_learner_offers_a_map_once_where_it_is_needed():
-    assert len(offers(steep)) == 1
-    assert not offers(smooth)
-
-
 @pytest.mark.parametrize(
     ("y", "row"),
     [

@@ -79,13 +79,6 @@ def test_the_evidence_of_an_embedding_does_not_depend_on_the_space_it_is_compute
     assert abs(difference) < 4 * error
 
 
-def test_the_same_seed_gives_the_same_fit():
-    gpm = pma.ard_gp(*data(10, 2))
-    one, two, three = (pma.fit(gpm, random_seed=s, progressbar=False) for s in (1, 1, 2))
-    assert_array_equal(one.ensemble.thetas, two.ensemble.thetas)
-    assert not np.array_equal(one.ensemble.thetas, three.ensemble.thetas)
-
-
 def test_updating_point_by_point_agrees_with_a_fresh_fit():
     X, y = data(16, 2)
     gpm = pma.ard_gp(X[:10], y[:10])
@@ -319,38 +312,6 @@ def test_annealed_draws_that_hardly_move_do_not_know_their_evidence(monkeypatch)
     assert chains.log_evidence_error == np.inf
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_many_effective_draws_around_modes_are_the_posterior_that_smc_finds():
-    rng = np.random.default_rng(3)
-    x = np.sort(rng.uniform(0, 10, 20))
-    y = np.sin(2 * np.pi * x / 3) + 0.3 * x + 0.2 * rng.normal(size=20)
-    gpm = pma.composite_gp(x[:, None], y, "PER + LIN", bounds=[(0, 10)])
-    fit = pma.fit(gpm, random_seed=1, progressbar=False)
-    # 500, and a tenth of some 6,000 draws.
-    is_alone, size = fit.diagnostics["method"] == "importance", fit.diagnostics["n_weighted"]
-    assert size >= 500 if is_alone else size < 650
-    long = pma.fit(gpm, method="smc", n_particles=512, random_seed=2, progressbar=False)
-    error = np.hypot(fit.log_evidence_error, long.log_evidence_error)
-    assert fit.log_evidence == pytest.approx(long.log_evidence, abs=4 * error)
-    X_new = np.linspace(0, 10, 30)[:, None]
-    ours, other = pma.predict(fit, X_new), pma.predict(long, X_new)
-    # Each is of 256 or more draws, so that means differ by a few sixteenths of the spread at most.
-    assert (abs(ours.f_mean - other.f_mean) < 0.3 * np.sqrt(other.y_variance)).all()
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_a_users_own_model_with_transforms_can_be_sampled():
-    X, y = data(8)
-    gpm = users_gp(X, y, lambda: pm.gp.cov.ExpQuad(1, ls=pm.Gamma("ls", 2, 2)), lambda: pm.HalfNormal("sigma", 0.5))
-    fit = pma.fit_smc(gpm, n_particles=128, random_seed=1, progressbar=False)
-    grid = np.stack(np.meshgrid(np.linspace(-3, 2, 40), np.linspace(-6, 1, 40), indexing="ij"), -1).reshape(-1, 2)
-    truth = logsumexp(gpm.posterior().values(grid)) + np.log(5 / 39 * 7 / 39)
-    assert fit.log_evidence == pytest.approx(truth, abs=0.4)
-    assert set(fit.to_datatree(20).posterior.data_vars) == {"ls", "sigma"}
-
-
 EXTREME = {
     "one point": (np.zeros((1, 2)), np.ones(1)),
     "one place": (np.zeros((6, 2)), np.arange(6.0)),
@@ -493,17 +454,3 @@ def test_what_cannot_be_annealed_is_an_error_and_no_nan():
     ):
         with pytest.raises(error, match=words):
             call()
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_periods_are_found_although_particles_may_miss_them():
-    x = np.linspace(0, 1, 30)[:, None]
-    noise = 0.1 * np.random.default_rng(0).normal(size=30)
-    gpm = pma.composite_gp(x, np.sin(2 * np.pi * x[:, 0] / 0.13) + noise, "SE * PER")
-    fit = pma.fit(gpm, random_seed=1, progressbar=False)
-    [which] = [i for i, label in enumerate(fit.labels) if "period" in label]
-    period = np.exp(fit.ensemble.thetas[:, which])
-    # Shorter periods explain points at even distances too, and have what weight is left.
-    assert np.mean(np.abs(period / 0.13 - 1) < 0.05) > 0.5
-    assert "importance" in fit.diagnostics["method"]

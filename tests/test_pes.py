@@ -404,23 +404,6 @@ def test_over_a_box_the_maxima_of_the_criterion_are_found():
     assert (np.diff(found) <= 0).all()
 
 
-def test_pes_on_an_embedding_is_that_of_the_embedded_input():
-    """f(r x) over a box is f(u) over the interval that r x covers, but for the paths that are drawn."""
-    rng, r = np.random.default_rng(5), np.array([0.8, -0.5, 0.3])
-    X = rng.uniform(-1, 1, (6, 3))
-    u = X @ r
-    y, keywords = np.sin(3 * u), {"mean": "zero", "kernel": "ExpQuad"}
-    wide = pma.embedding_gp(X, y, n_components=1, prior_scale=1.0, **keywords)
-    narrow = pma.ard_gp(u[:, None], y, **keywords)
-    scales, C = {"log_outputscale": 0.1, "log_noise": np.log(0.05)}, rng.uniform(-1, 1, (200, 3))
-    end, common = np.abs(r).sum(), {"n_optima": 600, "random_seed": 1}
-    a = pma.active.pes(wide, C, bounds=[(-1, 1)] * 3, point={"R": r[None], **scales}, **common).to_numpy()
-    point = {"log_lengthscale": np.zeros(1), **scales}
-    b = pma.active.pes(narrow, (C @ r)[:, None], bounds=[(-end, end)], point=point, **common).to_numpy()
-    # 600 maxima each: shares of the places differ by sqrt(1 / 1200) = 3 %, and so do the means over them.
-    assert np.abs(a - b).max() < 0.1 * b.max()
-
-
 @pytest.mark.parametrize("boundary", ["outward", "stationary"])
 def test_gradient_on_an_embedding_agrees_with_central_differences(boundary):
     """Also where the maximum lies at a corner of the box, from which some directions in u lead nowhere."""

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nightly import nightly
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 from test_pes import problem
 
-import pymc_active as pma
 from pymc_active.criteria.maximum.pes import pes
 from pymc_active.posterior.conditioned import ConditionedGP
 
@@ -52,32 +51,6 @@ def test_little_noise_keeps_its_digits(noise):
     truth = pes_ground_truth(gpm, bounds=[(0, 1)], point=point, n_grid=5, draws=5000, fewest=20, random_seed=1)
     # All cells are data: nothing but noise is left, which says nothing.
     assert_allclose(truth.information, 0.0, atol=5 * float(truth.standard_error.max()))
-
-
-def test_it_is_reproducible_and_minimizes():
-    gpm, point = problem(D=1, n=3)
-    other = pma.ard_gp(gpm.X, -gpm.y)
-    options = {"bounds": [(0, 1)], "point": point, "n_grid": 5, "draws": 2000, "random_seed": 1}
-    first = pes_ground_truth(gpm, minimize=True, **options)
-    assert first.identical(pes_ground_truth(gpm, minimize=True, **options))
-    assert_array_equal(first.information, pes_ground_truth(other, **options).information)
-
-
-@pytest.mark.parametrize(
-    ("option", "match"),
-    [
-        ({"n_grid": 1}, "n_grid must be"),
-        ({"n_grid": 65}, "4096 cells"),
-        ({"fewest": 4}, "fewest must be"),
-        ({"draws": 0}, "draws must be"),
-        ({"draws": 50, "fewest": 60}, "raise draws"),
-        ({"bounds": [(1, 0)] * 2}, "low < high"),
-    ],
-)
-def test_bad_input(option, match):
-    gpm, point = problem()
-    with pytest.raises(ValueError, match=match):
-        pes_ground_truth(gpm, **{"bounds": [(0, 1)] * 2, "point": point, **option})
 
 
 @pytest.mark.nightly

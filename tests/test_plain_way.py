@@ -303,12 +303,6 @@ def test_updates_follow_the_renewed_prior():
     assert abs(stale - before.swarm.space.source.log_priors(before.center[None])[0]) > 0.01
 
 
-@pytest.mark.parametrize("bounds", [[(0, 1)], [(5, 1), (0, 1)], "box", [(0, np.inf), (0, 1)]])
-def test_bad_bounds(bounds):
-    with pytest.raises(ValueError, match="bounds must"):
-        pma.ard_gp(X, Y, bounds=bounds)
-
-
 FIELD = np.random.default_rng(0).uniform([432000, 5412000], [432300, 5412200], (12, 2))
 
 

@@ -428,21 +428,6 @@ def test_a_learner_rings_what_was_asked_and_told_and_no_other_point():
     assert "asked" not in labels(plots.plot(learner, X=learner.X, y=learner.y)[0].collections)
 
 
-def test_a_learner_of_an_embedding_shows_its_points_in_the_plane():
-    gpm = pma.embedding_gp(X[:20], Y[:20], n_components=2)
-    learner = pma.Learner(gpm, pool=X, criterion="random", inference="laplace", random_seed=1)
-    x, pending = learner.ask(), learner.ask()
-    learner.tell(x, 0.3)
-    ax = plots.plot(learner)
-    u = np.asarray(scattered(ax, "data").get_offsets())
-    assert_array_equal(scattered(ax, "asked").get_offsets(), u[20:])
-    weights = np.linalg.lstsq(learner.gpm.x_map(learner.X), u, rcond=None)[0]
-    [place] = learner.gpm.x_map(pending) @ weights
-    assert_allclose(np.transpose(line(ax, "pending")), [place], atol=1e-9)
-    low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
-    assert ((low < place) & (place < high)).all()
-
-
 def test_a_fit_is_drawn_with_its_own_data_whatever_the_model_holds_now():
     gpm = pma.ard_gp(X[:6, :1], Y[:6])
     fit = pma.fit_laplace(gpm, **QUICK)

@@ -16,7 +16,6 @@ from users import users_gp
 
 import pymc_active as pma
 from pymc_active.models.traces import trace_thetas
-from pymc_active.predictions.ensembles import as_ensemble
 from pymc_active.support.tables import blocks
 
 pytestmark = pytest.mark.slow
@@ -108,16 +107,6 @@ def test_mgp_is_the_default(ard_fit):
     xr.testing.assert_identical(pma.predict(ard_fit, NEW), pma.predict(ard_fit, NEW, method="mgp"))
 
 
-@pytest.mark.nightly
-def test_graphs_give_the_same_moments(ard_fit):
-    gpm, X_new = ard_fit.gpm, points(ard_fit)
-    graph = pma.graphs.mgp_moments(gpm, X_new, ard_fit.covariance)
-    function = pm.compile(gpm.model.value_vars, list(graph), mode="FAST_COMPILE")
-    expected = pma.predict(ard_fit, X_new)
-    for name, value in zip(graph._fields, function(**ard_fit.point), strict=True):
-        assert_allclose(value, expected[name], rtol=1e-9, err_msg=name)
-
-
 def test_new_points_of_a_graph_may_be_symbolic(ard_fit):
     gpm, X_new = ard_fit.gpm, pt.matrix("X_new")
     mean = pma.graphs.predictive(gpm, X_new).mean
@@ -129,14 +118,11 @@ def test_new_points_of_a_graph_may_be_symbolic(ard_fit):
 # Labels.
 
 
-def test_rows_of_a_frame_keep_their_labels(ard_fit):
+def test_rows_of_a_frame_and_of_a_data_array_keep_their_labels(ard_fit):
     frame = pd.DataFrame(points(ard_fit), index=[f"batch{i}" for i in range(len(NEW))])
     got = pma.predict(ard_fit, frame)
     assert list(got.point.to_numpy()) == list(frame.index)
     assert_array_equal(got.f_mean, pma.predict(ard_fit, points(ard_fit)).f_mean)
-
-
-def test_rows_of_a_data_array_keep_their_labels(ard_fit):
     array = xr.DataArray(points(ard_fit), dims=("run", "channel"), coords={"run": 10 + np.arange(len(NEW))})
     assert_array_equal(pma.predict(ard_fit, array).point, 10 + np.arange(len(NEW)))
     unlabelled = array.drop_vars("run")
@@ -285,30 +271,6 @@ def test_chains_of_a_trace_follow_one_another(ard_fit):
 # Errors.
 
 
-@pytest.mark.parametrize(
-    ("X_new", "keywords", "message"),
-    [
-        (NEW, {"method": "nuts"}, "one of map, bbq, mgp, modes, draws; got 'nuts'"),
-        (NEW[:, :1], {}, "X_new must have 2 columns"),
-        ([[0.0, np.nan]], {}, "first at row 0, column 1"),
-    ],
-)
-def test_bad_arguments_are_refused(ard_fit, X_new, keywords, message):
-    with pytest.raises(ValueError, match=message):
-        pma.predict(ard_fit, X_new, **keywords)
-
-
-def test_criteria_take_a_trace_with_its_model_and_an_ensemble(ard_fit):
-    trace = ard_fit.to_datatree(draws=20, random_seed=1)
-    moments = pma.predict(trace, NEW, model=ard_fit.gpm)
-    assert_allclose(pma.active.uncertainty(trace, NEW, model=ard_fit.gpm), np.sqrt(moments.f_variance))
-    assert_allclose(
-        pma.active.bald(as_ensemble(trace, model=ard_fit.gpm), NEW), pma.active.bald(trace, NEW, model=ard_fit.gpm)
-    )
-    with pytest.raises(ValueError, match="bald needs the model of a trace: pass model=gpm"):
-        pma.active.bald(trace, NEW)
-
-
 def test_a_trace_of_another_model_is_refused(ard_fit):
     trace = ard_fit.to_datatree(draws=2, random_seed=1)
     other = pma.embedding_gp(X, y, n_components=1)
@@ -318,15 +280,3 @@ def test_a_trace_of_another_model_is_refused(ard_fit):
         pma.predict(xr.DataTree.from_dict({"fit": trace["fit"].to_dataset()}), NEW, model=other)
     with pytest.raises(ValueError, match="it has 4 parameters instead of 3"):
         pma.predict(trace, NEW[:, :1], model=pma.ard_gp(X[:, :1], y))
-
-
-@pytest.mark.nightly
-def test_a_noise_of_any_prior_is_learned_beside_a_fixed_kernel():
-    """Predictions with the hyperparameters at the mode do not depend on the kind of prior that led there."""
-    fixed = {"log_lengthscale": np.log(0.5), "log_outputscale": 0.0}
-    heavy = quick_fit(pma.ard_gp(X, y, priors={**fixed, "log_noise": pm.StudentT.dist(nu=4, mu=-2.0, sigma=0.5)}))
-    normal = pma.ard_gp(X, y, priors={**fixed, "log_noise": pm.Normal.dist(-2.0, 0.5)})
-    same = pma.fit_laplace(normal, point=heavy.point, optimize=False)
-    assert_allclose(pma.predict(heavy, NEW, method="map").f_mean, pma.predict(same, NEW, method="map").f_mean)
-    # Marginal variances exceed those with the noise known by what little the noise changes.
-    assert (pma.predict(heavy, NEW).f_variance > pma.predict(heavy, NEW, method="map").f_variance).all()

@@ -317,28 +317,3 @@ def test_mutual_information_of_candidates_and_kernel_structures(structures, weig
     information = mixture_entropy(means, variances, p) - p @ gaussian_entropy(variances)
     # The predictions agree to 1e-7, the quadratures to better than that.
     assert_allclose(information, BAMS[key], rtol=0, atol=1e-6)
-
-
-@pytest.mark.nightly
-def test_evidence_of_a_kernel_structure_written_by_hand():
-    """A product with PyMC's own parametrisation: its ``Periodic`` has half our lengthscale."""
-    reference = BAMS["results"][BAMS["models"].index("SE*PER")]
-    names = ["ell_se", "sf_se", "ell_per", "p", "sf_per", "sn", "c"]
-    with pm.Model() as model:
-        v = {
-            name: pm.Normal(name, mean, np.sqrt(variance))
-            for name, mean, variance in zip(names, reference["prior_mean"], reference["prior_var"], strict=True)
-        }
-        e = {name: pt.exp(value) for name, value in v.items()}
-        smooth = e["sf_se"] ** 2 * pm.gp.cov.ExpQuad(1, ls=e["ell_se"])
-        periodic = e["sf_per"] ** 2 * pm.gp.cov.Periodic(1, period=e["p"], ls=e["ell_per"] / 2)
-        gp = pm.gp.Marginal(mean_func=pm.gp.mean.Constant(v["c"]), cov_func=smooth * periodic)
-        X = pm.Data("X", np.array(BAMS["problem"]["x"])[:, None])
-        y = pm.Data("y_data", BAMS["problem"]["y"])
-        gp.marginal_likelihood("y", X, y, sigma=e["sn"], jitter=0)
-    gpm = pma.from_marginal(gp, "y", model=model)
-    point = dict(zip(names, reference["theta"], strict=True))
-    fit = pma.fit_laplace(gpm, point=point, optimize=False)
-    hessian = np.array(reference["hess_autodiff"])
-    assert_allclose(fit.hessian, hessian, rtol=0, atol=1e-8 * np.abs(hessian).max())
-    assert_allclose(fit.log_evidence, reference["log_evidence_autodiff"], rtol=0, atol=1e-8)

@@ -63,15 +63,6 @@ def test_means_and_single_measurements_have_the_same_posterior(gpm):
     assert_alike([means.prior.mean, means.prior.sd], [each.prior.mean, each.prior.sd])
 
 
-@pytest.mark.nightly
-def test_the_route_by_graphs_agrees(gpm):
-    arrays, graphs = gpm.posterior(), gpm.posterior({"mode": "FAST_COMPILE"})
-    thetas = thetas_of(arrays)
-    one, other = arrays.log_likelihoods(thetas), graphs.log_likelihoods(thetas)
-    assert_alike([one.value, one.gradient], [other.value, other.gradient], 1e-9)
-    assert_alike([arrays.values(thetas)], [graphs.values(thetas)], 1e-9)
-
-
 def test_in_a_row_space_and_in_a_part_of_the_rows():
     wide = RNG.normal(size=(13, 40))[ROWS]
     gpm = pma.embedding_gp(wide, Y, n_components=1)
@@ -137,13 +128,3 @@ def test_a_point_that_joins_its_replicates():
     assert len(fit.posterior.y) == 13
     theta = fit.center
     assert fit.posterior.value(theta) == pytest.approx(MODELS["ard"]().posterior().value(theta), rel=1e-12)
-
-
-@pytest.mark.nightly
-def test_thousands_of_replicates_take_seconds():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (164, 5))[rng.integers(0, 164, 3295)]
-    y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=3295)
-    fit = pma.fit(pma.ard_gp(X, y, bounds=[(0, 1)] * 5), random_seed=0, progressbar=False)
-    assert len(fit.posterior.y) == 164
-    assert fit.constrained_center["noise"] == pytest.approx(0.3, rel=0.1)

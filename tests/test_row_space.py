@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytest
-from nightly import nightly
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pymc_active as pma
@@ -200,21 +199,6 @@ def test_columns_of_zeros_change_nothing():
             assert_allclose(b[name], a[name], rtol=1e-8)
 
 
-@pytest.mark.nightly
-def test_a_search_in_the_row_space_finds_the_mode_of_all_inputs():
-    """Climbing further in all inputs gains nothing, and a start given in all inputs is understood."""
-    X, y = data(20, 50)
-    gpm = pma.embedding_gp(X, y, n_components=2, mean="constant", priors=KNOWN_NOISE)
-    found = fit(gpm)
-    again = fit(gpm, start=found.point, n_restarts=0)
-    assert_allclose(again.log_posterior, found.log_posterior, rtol=0, atol=1e-7)
-    assert np.linalg.eigvalsh(found.hessian)[0] > -1e-6
-    value, gradient = gpm.posterior().value_and_gradient(found.theta)
-    # A learned lengthscale maximises the evidence instead.
-    assert np.abs(np.delete(gradient, gpm.labels.index("log_lengthscale"))).max() < 1e-7
-    assert value == pytest.approx(found.log_posterior, abs=1e-9)
-
-
 # Where it is not exact.
 
 
@@ -266,62 +250,6 @@ def test_nothing_else_needs_a_dense_matrix(huge):
     assert tree["posterior"]["R"].shape == (1, 3, 2, 2600)
     assert_array_equal(tree["fit"]["mean_vector"], huge.theta)
     assert "covariance_matrix" not in tree["fit"]
-
-
-def turn_of(fit):
-    """The unit vector along which R turns."""
-    turn = np.zeros_like(fit.theta)
-    turn[fit.gpm.embedding_slice[0]] = (np.array([[0, 1], [-1, 0]]) @ fit.point["R"]).ravel()
-    return turn / np.linalg.norm(turn)
-
-
-def posterior_variance(fit, v):
-    """Variance of v @ theta, the orbit left out: gradients in all inputs are differenced along what the data span.
-
-    Orthogonally to that the log posterior is the prior, whose sds are all equal.
-    """
-    posterior, (rows, (d, D)) = fit.gpm.posterior(), fit.gpm.embedding_slice
-    span = np.linalg.qr(np.concatenate([fit.X, fit.point["R"]]).T)[0]
-    frame = np.zeros((len(v), d * span.shape[1] + len(v) - d * D))
-    frame[rows, : d * span.shape[1]] = np.kron(np.eye(d), span)
-    frame[d * D :, d * span.shape[1] :] = np.eye(len(v) - d * D)
-    hessian = -frame.T @ np.column_stack(
-        [
-            (
-                posterior.value_and_gradient(fit.theta + 1e-5 * p)[1]
-                - posterior.value_and_gradient(fit.theta - 1e-5 * p)[1]
-            )
-            / 2e-5
-            for p in frame.T
-        ]
-    )
-    turn = frame.T @ turn_of(fit)
-    # A wall along the orbit.
-    hessian = 0.5 * (hessian + hessian.T) + 1e12 * np.outer(turn, turn)
-    inside = frame.T @ v
-    outside = v @ v - inside @ inside
-    return inside @ np.linalg.solve(hessian, inside) + outside * posterior.prior.sd[0] ** 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["a datum", *nightly("a candidate", "few inputs")])
-def test_draws_of_a_huge_embedding_vary_as_the_inverse_hessian_says(huge, kind):
-    rng = np.random.default_rng(11)
-    x = {
-        "a datum": huge.X[3],
-        "a candidate": rng.uniform(-1, 1, size=2600),
-        "few inputs": np.concatenate([np.ones(5), np.zeros(2595)]),
-    }[kind]
-    shift = huge.draw(1000, 12) - huge.theta
-    assert_allclose(shift @ turn_of(huge), 0, atol=1e-10)
-    for k in range(2):
-        v = np.zeros_like(huge.theta)
-        v[k * 2600 : (k + 1) * 2600] = x
-        expected = posterior_variance(huge, v)
-        assert abs(np.square(shift @ v).mean() / expected - 1) < 4.5 * np.sqrt(2 / 1000)
-        # What is far from the data keeps its prior; a datum does not.
-        kept = expected / ((1.25 * np.sqrt(3 / 2600)) ** 2 * (v @ v))
-        assert kept < 0.5 if kind == "a datum" else 0.9 < kept < 1.001
 
 
 def test_the_marginal_variance_is_that_of_the_draws(huge):

@@ -15,7 +15,7 @@ from users import Written
 
 import pymc_active as pma
 from pymc_active.paths import Paths, draw_paths, maximize_over_pool, maximize_paths
-from pymc_active.paths.features import Waves, draw_on_basis, draw_waves, spread
+from pymc_active.paths.features import draw_on_basis, draw_waves, spread
 from pymc_active.paths.maximizers import newton_step
 from pymc_active.posterior.conditioned import ConditionedGP
 
@@ -211,31 +211,6 @@ def test_the_prior_variance_of_a_stationary_kernel_is_exact_with_one_frequency()
     [waves], _ = draw_waves(features, 200_000, np.random.default_rng(2))
     variance = waves.value(np.array([[0.3], [5.0]])).var(0)
     assert_allclose(variance, term.variance, rtol=4 * np.sqrt(2 / 200_000))
-
-
-@pytest.mark.parametrize("kernel", ["Matern52", "PER * RQ + LIN", *nightly("ExpQuad", "RQ", "PER", "SE * LIN")])
-def test_features_reproduce_the_kernel_the_better_the_more_there_are(kernel):
-    gp, X = conditioned(kernel, D=2), np.random.default_rng(3).uniform(size=(12, 2))
-    K = exact_kernel(gp, X, X)
-
-    found = gp.posterior.kernel.terms(gp.theta, 2)
-
-    def error(n_features):
-        squares = []
-        for seed in range(6):
-            rng, approximation = np.random.default_rng(seed), np.zeros_like(K)
-            for part in spread(found, n_features, rng, np.zeros(2), np.ones(2)):
-                # The functions of each cosine and of each sine alone.
-                alone = np.diag(part.amplitudes)
-                for weights in ((alone, 0 * alone), (0 * alone, alone)):
-                    functions = Waves(part.factors, part.frequencies, *weights).value(X)
-                    approximation += functions.T @ functions
-            squares.append(np.mean((approximation - K) ** 2) / np.mean(K**2))
-        return np.sqrt(np.mean(squares))
-
-    few, many = error(64), error(4096)
-    assert many < 0.03
-    assert many < 0.25 * few
 
 
 def test_a_few_paths_share_features_and_others_have_their_own():

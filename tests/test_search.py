@@ -37,13 +37,6 @@ def fits():
     return {k: pma.fit_laplace(gpm, random_seed=1, progressbar=False, **QUICK) for k, gpm in models.items()}
 
 
-@pytest.fixture(scope="module")
-def plane():
-    """Two components of four inputs."""
-    X, y = problem(4, 2, 30, 4)
-    return pma.search.embedding_dimension(X, y, random_seed=2, progressbar=False)
-
-
 def with_modes(fit, log_evidences, floored):
     """A fit that pretends to have more modes."""
     expansions = [copy.copy(fit.best) for _ in log_evidences]
@@ -173,18 +166,6 @@ def average_over_the_prior(X, y, d, power=15, is_learned=False):
         half = np.linalg.solve(L, np.broadcast_to(y[:, None], (len(L), n, 1)))[..., 0]
         log_likelihood.append(-0.5 * (half**2).sum(1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(1))
     return logsumexp(log_likelihood) - np.log(len(R)) - 0.5 * n * np.log(2 * np.pi)
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_the_number_of_components_is_found(plane):
-    assert plane.best is plane.fits[2]
-    assert list(plane.fits) == plane.table.n_components.to_numpy().tolist() == [1, 2, 3]
-    assert plane.table.probability.sel(n_components=2) > 0.7
-    for d, fit in plane.fits.items():
-        assert fit.gpm.shapes["R"] == (d, 4)
-        row = plane.table.sel(n_components=d)
-        assert (row.log_evidence, row.standard_error) == (fit.evidence.value, fit.evidence.error)
 
 
 def test_keywords_reach_the_models_and_the_order_is_kept():

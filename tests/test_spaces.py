@@ -231,39 +231,6 @@ def test_the_search_climbs_within_the_constraints(fit):
     assert (held["T"] == 77).all()
 
 
-@pytest.mark.nightly
-def test_a_run_from_nothing(tmp_path):
-    space = mixed()
-    learner = pma.Learner(None, "maximum", space=space, random_seed=1)
-    first = learner.ask(10)
-    assert may_be(first)
-    assert first.solvent.nunique() == 3
-    learner.tell(first, yields(first))
-    for _ in range(2):
-        x = learner.ask()
-        learner.tell(x, yields(x))
-    batch = learner.ask(2, fixed={"solvent": "MeCN", "stir": 200})
-    assert may_be(learner.X)
-    assert may_be(batch)
-    assert not batch.duplicated().any()
-    assert (batch.solvent == "MeCN").all()
-    assert (batch.stir == 200).all()
-    assert yields(learner.recommend()) > yields(first).max()
-    # A failure, told as a dict; then the file.
-    learner.tell(batch.iloc[0].to_dict(), np.nan)
-    assert learner.failures.equals(batch.iloc[[0]])
-    assert 0 < learner.success_probability(batch)[0] < 0.7
-    learner.save(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match=r"1 function.* pass the space as space="):
-        pma.Learner.load(tmp_path / "run.nc")
-    with pytest.raises(ValueError, match="differs from the file"):
-        pma.Learner.load(tmp_path / "run.nc", space=pma.Space({"T": (0, 1)}))
-    again = pma.Learner.load(tmp_path / "run.nc", space=space)
-    pd.testing.assert_frame_equal(again.ask(), learner.ask())
-    pd.testing.assert_frame_equal(again.X, learner.X)
-    assert "solvent" in repr(again)
-
-
 def test_the_optimum_of_a_space_speaks_of_labels():
     space = pma.Space({"a": (0, 1), "b": (0, 1), "c": ["u", "v"]}, "a + b <= 1")
     table = space.sample(25, random_seed=1)
@@ -496,27 +463,6 @@ def run(*arguments, code=0):
     assert main(["suggest", *map(str, arguments)]) == code
 
 
-@pytest.mark.nightly
-def test_the_command_line_knows_labels_steps_and_constraints(tmp_path, capsys):
-    trials, sheet = tmp_path / "trials.csv", tmp_path / "next.csv"
-    trials.write_text("stir,salt,sugar,solvent,yield\n100,0.2,0.8,DMF,12\n200,0.5,0.5,MeCN,20\n300,0.9,0.1,water,5\n")
-    options = ["--target", "yield", "--learn", "maximum", "--bounds", "stir=100:600:50", "salt=0:1", "sugar=0:1"]
-    options += ["--categorical", "solvent=DMF,MeCN,water", "--constraint", "salt + sugar == 1"]
-    options += ["--state", tmp_path / "run.nc", "--output", sheet]
-    run(trials, *options, "-n", 2)
-    asked = pd.read_csv(sheet)
-    assert np.allclose(asked.salt + asked.sugar, 1, atol=0.01)
-    assert set(asked.solvent) <= {"DMF", "MeCN", "water"}
-    assert (asked.stir % 50 == 0).all()
-    rows = sheet.read_text().splitlines()[1:]
-    sheet.unlink()
-    trials.write_text(trials.read_text() + "".join(f"{row}{k}\n" for k, row in enumerate(rows)))
-    run(trials, *options)
-    assert "5 results, 0 failures, 0 not measured yet; 0 open" in capsys.readouterr().err
-    assert main(["report", str(tmp_path / "run.nc")]) == 0
-    assert "solvent" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     "more", [["--bounds", "T=40:120:10", "a=0:1"], ["--bounds", "T=4:8", "--categorical", "s=u,v"]]
 )
@@ -588,6 +534,10 @@ def test_a_criterion_is_divided_by_the_cost(fit, tmp_path):
     assert 0 < dear.spent == price(dear.X.iloc[25:]).sum() <= 8
     assert len(dear.pending) == 0
     dear.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match=r"1 function.* pass the space as space="):
+        pma.Learner.load(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="differs from the file"):
+        pma.Learner.load(tmp_path / "run.nc", space=pma.Space({"T": (0, 1)}), cost=price)
     with pytest.raises(ValueError, match="pass it as cost="):
         pma.Learner.load(tmp_path / "run.nc", space=mixed())
     again = pma.Learner.load(tmp_path / "run.nc", space=mixed(), cost=price)

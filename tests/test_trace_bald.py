@@ -167,22 +167,6 @@ def test_two_values_of_a_probability_by_hand():
     assert_allclose(score, [0, np.log(2) + 0.2 * np.log(0.2) + 0.8 * np.log(0.8)], atol=1e-12)
 
 
-def test_logistic_regression_agrees_with_nested_monte_carlo(pool):
-    rng = np.random.default_rng(14)
-    w = rng.multivariate_normal([1, -0.5], [[0.5, 0.2], [0.2, 0.4]], size=4000)
-    with pm.Model() as model:
-        X = pm.Data("X", np.zeros((4, 2)))
-        pm.Bernoulli("y", logit_p=X @ pm.Normal("w", shape=2), observed=[0, 1, 1, 0])
-    score = bald_from_trace(trace_of(w=w), model, pool[:8], draws=4000)
-    # Draws of the parameters and an outcome, against the mean over other draws.
-    inner = 1 / (1 + np.exp(-rng.multivariate_normal([1, -0.5], [[0.5, 0.2], [0.2, 0.4]], size=4000) @ pool[:8].T))
-    p = 1 / (1 + np.exp(-w @ pool[:8].T))
-    y = rng.random(p.shape) < p
-    log_ratio = np.where(y, np.log(p / inner.mean(0)), np.log((1 - p) / (1 - inner.mean(0))))
-    error = np.hypot(log_ratio.std(0) / np.sqrt(4000), score.standard_error)
-    assert (np.abs(log_ratio.mean(0) - score) < 4 * error).all()
-
-
 def test_poisson_with_a_gamma_rate_by_quadrature():
     """The predictive is negative binomial; the rate's draws are 400 quantiles of its prior."""
     rate = stats.gamma(3, scale=2)
@@ -282,28 +266,6 @@ def check_decay(model):
     assert_allclose(score, mutual_information(mu, np.full(mu.shape, 0.01)), atol=0.25)
 
 
-def test_basis_functions_stand_for_a_gp():
-    rng = np.random.default_rng(19)
-    # PyMC evaluates the centre of X, which compiled takes half a minute.
-    with pm.Model() as model, pytensor.config.change_flags(mode="FAST_COMPILE", cxx=""):
-        X = pm.Data("X", np.linspace(-1, 1, 5)[:, None])
-        gp = pm.gp.HSGP(m=[6], L=[3.0], cov_func=pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("ls")))
-        f = gp.prior("f", X=X)
-        pm.Poisson("y", pm.math.exp(f), observed=np.ones(5, int))
-    weights = next(rv.name for rv in model.free_RVs if rv.name != "ls")
-    trace = trace_of(**{"ls": rng.lognormal(size=100), weights: rng.normal(size=(100, 6))})
-    score = bald_from_trace(trace, model, np.linspace(-1, 1, 9)[:, None])
-    assert ((score > 0.05) & (score < 3)).all()
-
-
-def test_information_near_the_number_of_draws_is_called_too_low():
-    model, mean, covariance = regression(np.zeros((1, 2)), np.zeros(1), sigma=1e-3)
-    trace = trace_of(coefficients=np.random.default_rng(20).multivariate_normal(mean, covariance, size=40))
-    with pytest.warns(UserWarning, match="Raise draws="):
-        score = bald_from_trace(trace, model, [[1.0, 1.0]])
-    assert np.log(40) - 1 < score.item() <= np.log(40) + 1e-6
-
-
 # Bad input.
 
 
@@ -315,29 +277,6 @@ def test_latent_gp_is_refused():
     rotated = model.free_RVs[0].name
     with pytest.raises(ValueError, match=r"pm\.gp\.HSGP in place of one latent value"):
         bald_from_trace(trace_of(**{rotated: np.ones((20, 3))}), model, [[1.0]])
-
-
-def test_effects_of_each_observation_are_refused():
-    with pm.Model(coords={"obs": range(3)}) as model:
-        x = pm.Data("x", np.ones(3), dims="obs")
-        pm.Poisson("y", pm.math.exp(x + pm.Normal("effect", dims="obs")), observed=[1, 2, 3], dims="obs")
-    with pytest.raises(ValueError, match="in place of one latent value for each observation"):
-        bald_from_trace(trace_of(effect=np.ones((20, 3))), model, [1.0])
-
-
-def test_inputs_that_depend_on_each_other_are_refused():
-    with pm.Model() as model:
-        x = pm.Data("x", np.array([0.0, 1.0, 5.0]))
-        pm.Normal("y", pm.Normal("b") * (x - x.mean()), 1, observed=np.zeros(3))
-    with pytest.raises(ValueError, match="at one row depends on other rows"):
-        bald_from_trace(trace_of(b=np.arange(1.0, 21)), model, [1.0, 2.0])
-
-
-def test_constant_inputs_are_refused():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("b") * np.ones(3), 1, observed=np.zeros(3))
-    with pytest.raises(ValueError, match=r"pm\.Data\('x', x\)"):
-        bald_from_trace(trace_of(b=np.ones(20)), model, [1.0])
 
 
 @pytest.mark.parametrize(

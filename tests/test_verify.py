@@ -73,15 +73,14 @@ def test_the_first_fit_is_verified(every, expected):
     assert Verification(every, 0).is_due(5, 5) is expected
 
 
-def test_every_kth_point_since_the_start():
+def test_later_fits_are_verified_at_every_kth_point_when_points_have_grown_by_half_and_after_a_replacement():
     assert [n for n in range(6, 14) if due(3, 5, n - 1, GOOD, n)] == [8, 11]
     # Several told at once may pass over a multiple.
     assert due(3, 5, 5, GOOD, 10)
     assert not due(3, 5, 8, GOOD, 10)
-
-
-def test_sometimes_is_when_the_points_have_grown_by_half():
     assert [n for n in range(11, 17) if due("sometimes", 5, 10, GOOD, n)] == [15, 16]
+    assert due("sometimes", 5, 10, BAD, 11)
+    assert due(100, 5, 10, BAD, 11)
 
 
 @pytest.mark.nightly
@@ -96,11 +95,6 @@ def test_after_a_correction_the_fit_is_verified_anew():
         assert_allclose(run.fit.y, run.y)
         losses.append(run.verification.nll_loss.item())
     assert losses[0] != losses[1]
-
-
-def test_after_a_fit_that_was_replaced_the_next_is_verified():
-    assert due("sometimes", 5, 10, BAD, 11)
-    assert due(100, 5, 10, BAD, 11)
 
 
 @pytest.mark.parametrize("verify", ["always", 0, -2, 1.5, True, None, [1], np.True_])
@@ -124,18 +118,6 @@ def test_a_mode_that_is_not_the_posterior_is_replaced_with_one_warning():
     assert found.replaced[0]
     assert found.nll_loss[0] > 0.1
     assert isinstance(active.fit, pma.ParticleFit)
-
-
-@pytest.mark.nightly
-def test_the_default_fit_is_as_good_as_a_longer_run():
-    """Two estimates of one evidence and of the same predictions."""
-    active = learner()
-    active.run(truth, n=2, progressbar=False)
-    active.ask()
-    found = active.verification
-    assert found.sizes["n_observations"] == 3
-    assert (np.abs(found.evidence_difference) < 4 * found.evidence_error + 0.1).all()
-    assert not found.replaced.any()
 
 
 @pytest.mark.nightly
@@ -190,16 +172,6 @@ def test_pending_points_are_conditioned_on():
     other = active.fit.given(np.concatenate([active.X, X[:1]]), np.append(active.y, imagined))
     rows = np.setdiff1d(left(active), np.flatnonzero((GRID == X[0]).all(1)))
     assert_is_best(X[1], rows, pma.active.uncertainty(other, GRID[rows]).to_numpy())
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("_all_are_worse")
-@pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-@pytest.mark.parametrize("criterion", ["random", lambda fit, X: -np.abs(X[:, 0])])
-def test_where_no_draws_are_taken_the_questions_stay_the_same(criterion):
-    verified, plain = (learner("function", criterion=criterion, verify=v) for v in (1, "never"))
-    assert_array_equal(verified.ask(2), plain.ask(2))
-    assert verified.verification.replaced.all()
 
 
 def test_a_run_of_lower_evidence_replaces_nothing(monkeypatch):
@@ -280,15 +252,3 @@ def test_a_loaded_learner_asks_the_same_next_point_bit_for_bit_and_warns_no_seco
     with xr.open_datatree(tmp_path / "run.nc", engine="h5netcdf") as tree:
         assert tree["verification"].replaced.to_numpy().tolist() == [True]
         assert json.loads(str(tree["state"]["json"].item()))["verify"] == "sometimes"
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("_all_are_worse")
-@pytest.mark.filterwarnings(f"ignore:.*{WARNING}")
-def test_so_does_one_of_several_models(tmp_path):
-    active = several()
-    active.ask()
-    pending = reopened(active, tmp_path)
-    assert pending.verification.identical(active.verification)
-    assert_array_equal(pending.ask(), active.ask())
-    assert pending.verification.identical(active.verification)
