@@ -412,6 +412,38 @@ def test_candidates_where_the_model_is_undefined_are_never_chosen():
     assert own.ask(progressbar=False).dose.iloc[0] == 2.1
 
 
+def test_predictions_of_skewed_outcomes_are_those_of_the_mixture_of_their_particles():
+    x, new = np.linspace(0, 10, 30), np.array([0.0, 3.0, 12.0])
+    with pm.Model() as model:
+        X, a, b, s = pm.Data("x", x), pm.Normal("a"), pm.Normal("b", 0, 0.3), pm.HalfNormal("s", 3)
+        pm.Gamma("y", mu=pm.math.exp(a + b * X), sigma=s, observed=np.random.default_rng(2).gamma(2, 1 + 0.2 * x))
+    fit = pma.fit(model, random_seed=0, progressbar=False)
+    values = fit.gpm.constrain(fit.ensemble.thetas)
+    mu, s = np.exp(values["a"][:, None] + values["b"][:, None] * new), values["s"][:, None]
+    probabilities = [0.05, 0.5, 0.95]
+    found = pma.predict(fit, {"x": new}, quantiles=probabilities)
+    assert_allclose(found.y_variance, mu.var(0) + np.mean(s**2), rtol=0.12)
+    for p, q in zip(probabilities, found.y_quantile.to_numpy(), strict=True):
+        below = stats.gamma.cdf(q, mu**2 / s**2, scale=s**2 / mu).mean(0)
+        assert_allclose(below, p, atol=4 * np.sqrt(p * (1 - p) / 8192))
+
+
+def test_expected_outcomes_without_a_formula_spread_as_those_of_the_particles_do():
+    """Of a hurdle, which PyMC has no mean for: not as much as means of a few draws."""
+    x, new, rng = np.linspace(0, 10, 60), np.array([0.0, 5.0, 10.0]), np.random.default_rng(2)
+    with pm.Model() as model:
+        X, a, psi = pm.Data("x", x), pm.Normal("a"), pm.Beta("psi", 2, 2)
+        y = rng.gamma(1, 2, 60) * (rng.random(60) < 0.7)
+        pm.HurdleGamma("y", psi=psi, alpha=1.0, beta=pm.math.exp(a + 0 * X), observed=y)
+    fit = pma.fit(model, random_seed=0, progressbar=False)
+    values = fit.gpm.constrain(fit.ensemble.thetas)
+    exact = values["psi"] * np.exp(-values["a"])
+    found = pma.predict(fit, {"x": new})
+    assert_allclose(found.f_mean, exact.mean(), atol=4 * 2.2 / np.sqrt(32 * 512))
+    # The variance of means of 32 draws is twice as large.
+    assert_allclose(found.f_variance, exact.var(), rtol=0.4)
+
+
 def test_a_distribution_without_a_mean_has_quantiles_alone():
     with pm.Model() as model:
         pm.Cauchy("y", pm.Normal("b") * pm.Data("x", X), 0.3, observed=Y)

@@ -209,9 +209,7 @@ def _predicted_by_draws(
     """The same of any PyMC model."""
     w = members.weights
     predicted: dict[str, np.ndarray] = {}
-    shifts = np.arange(max(1, DRAWS // len(w)))
-    draws = np.concatenate([members.draw(X, int(shift)) for shift in shifts])
-    weights = np.tile(w, len(shifts)) / len(shifts)
+    draws, weights = members.draw_many(X, max(1, DRAWS // len(w)))
     if all(process.has_mean for process in members.processes):
         means = members.means(X)
         mean = w @ means

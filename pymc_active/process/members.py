@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 from pymc_active.inference.ensemble import Ensemble, Seed
 from pymc_active.process.process import Process
 
-# Draws of an outcome from each particle where PyMC has no formula for its mean.
-_DRAWS = 32
+_DRAWS = 32  # Of an outcome from each particle where PyMC has no formula for its mean.
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +31,8 @@ class Members:
         """The members of an ensemble, or up to ``n`` equally weighted ones of each model."""
         some = ensemble if n is None else ensemble.first(n, random_seed)
         owner = np.concatenate([np.full(len(part.z), part.owner) for part in some.parts])
-        z = tuple(part.z for part in some.parts)
-        return cls(tuple(part.gpm for part in some.parts), z, some.weights, owner, ensemble)
+        models, z = (tuple(of) for of in zip(*((part.gpm, part.z) for part in some.parts), strict=True))
+        return cls(models, z, some.weights, owner, ensemble)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -47,6 +46,12 @@ class Members:
         for process, z in zip(self.processes, self.z, strict=True):
             drawn.append(np.roll(process.draw(np.roll(z, shift, axis=0), X), -shift, axis=0))
         return np.concatenate(drawn)
+
+    def draw_many(self, X: np.ndarray, times: int) -> tuple[np.ndarray, np.ndarray]:
+        """So many outcomes of each particle, (times S, m), by random numbers of their own, and their weights."""
+        each = [process.draw(np.tile(z, (times, 1)), X) for process, z in zip(self.processes, self.z, strict=True)]
+        weights = np.split(self.weights, np.cumsum([len(z) for z in self.z])[:-1])
+        return np.concatenate(each), np.concatenate([np.tile(w, times) for w in weights]) / times
 
     def log_densities(self, Y: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Log densities (K, S, m) of outcomes Y (K, m) at rows of X under each particle."""
@@ -64,9 +69,11 @@ class Members:
                     values = np.asarray(mean(z, *process.read_tables(X)), float)
                 each.append(np.broadcast_to(values, (len(z), len(X))))
             else:
-                shifts = np.arange(_DRAWS) * len(z) // _DRAWS
-                drawn = [np.roll(process.draw(np.roll(z, k, axis=0), X), -k, axis=0) for k in shifts]
-                each.append(np.mean(drawn, axis=0))
+                drawn = process.draw(np.tile(z, (_DRAWS, 1)), X).reshape(_DRAWS, len(z), -1)
+                values, noise = drawn.mean(0), drawn.var(0, ddof=1).mean(0) / _DRAWS
+                # Particles differ by less than such means.
+                share = np.clip(1 - noise / np.maximum(values.var(0), np.finfo(float).tiny), 0, 1)
+                each.append(values.mean(0) + np.sqrt(share) * (values - values.mean(0)))
         return np.concatenate(each)
 
     def log_mean(self, log: np.ndarray) -> np.ndarray:
