@@ -114,6 +114,9 @@ def outcomes(family, n):
 
 def record_of_outcomes(family, n, method, repeat):
     X, thetas, f, y = outcomes(family, n)
+    if not (np.abs(y[repeat]) < 1e9).all():
+        # A count that overflows.
+        return None
     start, keywords = time.process_time(), {"random_seed": repeat, "progressbar": False}
     gpm, f, y = FAMILIES[family][0](X[:n], y[repeat, :n]), f[repeat, n:], y[repeat, n:]
     fit = pma.fit(gpm, **keywords) if method == "default" else pma.fit_smc(gpm, n_particles=4096, **keywords)

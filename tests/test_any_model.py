@@ -18,7 +18,7 @@ import pymc_active as pma
 from pymc_active.active import bald, bams, epig, expected_improvement
 from pymc_active.checking import compare
 from pymc_active.learner import verification
-from pymc_active.process.information import AllParameters, Information, ModelIdentity, of_predictions, of_targets
+from pymc_active.process.information import AllParameters, Information, Virtual, of_models, of_predictions, of_targets
 from pymc_active.process.members import Members
 from pymc_active.process.process import Process
 
@@ -160,14 +160,52 @@ def test_information_about_all_parameters_of_a_line_and_of_a_batch_is_exact(exac
 @pytest.mark.parametrize("about", [[0, 1], [1, 0]])
 def test_information_about_a_target_leaves_out_what_else_is_learned(exact, about):
     values = exact.z[0] @ np.array(about)
-    found, _ = Information(exact, of_targets(exact.weights, values[:, None], np.random.default_rng(0))).at(
-        POOL[:, None]
-    )
+    found, error = Information(exact, of_targets(exact.weights, values[:, None])).at(POOL[:, None])
     expected = np.array(gaussian_information(POOL, exact_line()[1], about))
-    # The target is a virtual outcome, with a noise of a quarter of its sd.
-    squared = (1 - np.exp(-2 * expected)) / (1 + 0.25**2)
-    assert_allclose(found, -0.5 * np.log(1 - squared), atol=0.05)
+    assert (np.abs(found - expected) < 3 * error + 0.01).all()
+    assert (error < 0.06).all()
     assert expected[np.argmax(found)] > 0.95 * expected.max()
+
+
+@pytest.mark.parametrize("noise", [0.3, 0.01])
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_outcomes_tell_nothing_about_what_they_do_not_depend_on(noise, repeats):
+    """However few particles a precise outcome leaves, and whatever it tells about others."""
+    z = np.repeat(np.random.default_rng(0).normal(size=(2, 256)), repeats, axis=1)
+    w, owner = np.full(z.shape[1], 1 / z.shape[1]), np.arange(z.shape[1]) // repeats % 2
+    y = z[0] + noise * np.random.default_rng(1).normal(size=z.shape[1])
+    log = stats.norm.logpdf(y[:, None], z[0], noise)[:, :, None]
+    assert of_targets(w, z[1][:, None]).of_draws(log)[0] < 0.03
+    assert of_targets(w, z[0][:, None]).of_draws(log)[0] > 1
+    which = np.unique(z[0], return_inverse=True)[1]
+    with np.errstate(divide="ignore"):
+        assert Virtual.of(w, [np.log(owner[:, None] == owner)], which).of_draws(log)[0] < 0.03
+    later = stats.norm.logpdf((z[1] + y - z[0])[:, None], z[1], noise)
+    assert Virtual.of(w, [later], which).of_draws(log)[0] < 0.03
+
+
+@pytest.mark.parametrize("precision", [1, 10, 30])
+def test_information_about_one_target_has_no_ceiling_but_that_of_the_particles(precision):
+    rng = np.random.default_rng(0)
+    z, S = stats.norm.ppf((rng.permutation(256) + 0.5) / 256), 256
+    log = stats.norm.logpdf(z[:, None] + rng.normal(size=(S, 1)) / precision, z, 1 / precision)[:, :, None]
+    found, error = of_targets(np.full(S, 1 / S), z[:, None]).of_draws(log)
+    assert_allclose(found, 0.5 * np.log1p(precision**2), atol=3 * error[0] + 0.2)
+
+
+def test_labels_tell_about_a_target_what_a_sum_over_a_grid_says():
+    """Of a probit of two parameters: all labels with their probabilities, and as outcomes of the particles."""
+    z = stats.norm.ppf(stats.qmc.Sobol(2, rng=0).random(512))
+    p = stats.norm.cdf(2 * z[:, 0] + z[:, 1])
+    log = np.log([1 - p, p])[:, :, None]
+    # Given the first parameter, the second adds to the noise of a probit.
+    given = stats.norm.cdf(2 * z[:, 0] / np.sqrt(2))
+    expected = stats.entropy([0.5, 0.5]) - stats.entropy([given, 1 - given], axis=0).mean()
+    quantity = of_targets(np.full(512, 1 / 512), z[:, :1])
+    assert_allclose(quantity.of_values(log), expected, atol=0.02)
+    drawn = (np.random.default_rng(0).random(512) < p).astype(int)
+    found, error = quantity.of_draws(log[drawn])
+    assert_allclose(found, expected, atol=3 * error[0])
 
 
 def test_information_about_an_outcome_is_that_of_two_correlated_normals(exact):
@@ -186,7 +224,7 @@ def test_information_about_the_model_is_an_integral_over_the_outcome():
         pm.Normal("y", pm.Normal("level", 0, A) + 0 * pm.Data("x", X), 1, observed=Y)
     fits = {name: pma.fit(model, **QUIET) for name, model in {"line": line(), "flat": flat}.items()}
     members = Members.of(pma.as_ensemble(fits), 256)
-    found, _ = Information(members, ModelIdentity(members.weights, members.owner)).at(np.array([[2.0]]))
+    found, _ = Information(members, of_models(members)).at(np.array([[2.0]]))
     # By quadrature over a fine grid of y.
     y, parts = np.linspace(-15, 15, 3001), []
     log = members.log_densities(y[:, None], np.array([[2.0]]))[:, :, 0]

@@ -7,7 +7,6 @@ from typing import Any, Literal, override
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
 
 from pymc_active.criteria.base import MatchedCriterion, MomentCriterion, rounding
 from pymc_active.criteria.of_process import of_information
@@ -18,7 +17,7 @@ from pymc_active.models.gpmodel import GPModel
 from pymc_active.predictions.ensembles import Source
 from pymc_active.predictions.latent_outcomes import LatentOutcomes
 from pymc_active.predictions.mixtures import Mixture, mixture
-from pymc_active.process.information import AllParameters, Virtual, of_targets, posterior_weights, read_targets
+from pymc_active.process.information import AllParameters, Virtual, of_targets, read_targets
 from pymc_active.process.members import Members
 
 
@@ -118,7 +117,7 @@ class Bald(MomentCriterion):
         if self.targets is not None:
             bound.outcomes = bound.outcomes or LatentOutcomes.of(ensemble, Mapped())
             values = _values_of(ensemble, self.targets)
-            bound.quantity = of_targets(ensemble.weights, values, np.random.default_rng(0))
+            bound.quantity = of_targets(ensemble.weights, values)
         return bound
 
     @override
@@ -135,7 +134,7 @@ class Bald(MomentCriterion):
             if self.targets is None:
                 # Of several models, the parameters of each and the model.
                 return AllParameters(members.weights)
-            return of_targets(members.weights, read_targets(members, self.targets), np.random.default_rng(0))
+            return of_targets(members.weights, read_targets(members, self.targets))
 
         return of_information(ensemble, quantity, pending)
 
@@ -143,17 +142,11 @@ class Bald(MomentCriterion):
         noise, floor = self.with_noise * p.noises, rounding(p)
         return np.maximum(p.variances + noise, floor), np.maximum(p.conditional + noise, floor)
 
-    @staticmethod
-    def _about(quantity: Virtual, log: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """What outcomes of log probabilities (K, S, m) tell about a quantity, by how probable they are."""
-        share = np.exp(logsumexp(log, axis=1, b=weights[:, None]))
-        return (share * quantity.divergence(posterior_weights(log, weights))).sum(0)
-
     @override
     def value(self, p):
         if self.outcomes is not None:
             if self.quantity is not None:
-                return np.concatenate([self._about(self.quantity, log, p.weights) for log in self.outcomes.tables(p)])
+                return np.concatenate([self.quantity.of_values(log) for log in self.outcomes.tables(p)])
             return self.outcomes.information(p) if self.with_noise else self.outcomes.information_about_function(p)
         variances, conditional = self._variances(p)
         return mixture_entropy(p.means, variances, p.weights) - p.weights @ gaussian_entropy(conditional)

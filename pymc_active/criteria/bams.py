@@ -18,7 +18,7 @@ from pymc_active.information.mixture_entropy import (
 )
 from pymc_active.predictions.mixtures import Mixture
 from pymc_active.predictions.model_average import WEIGHTS, Fits, Prior, as_model_average
-from pymc_active.process.information import ModelIdentity
+from pymc_active.process.information import of_models
 
 # Models with less than this share of the second largest weight: twenty of them change the information by half a percent
 # of its bound, the entropy of the models' probabilities, at most.
@@ -117,7 +117,7 @@ class Bams(MomentCriterion):
 
     @override
     def of_outcomes(self, ensemble, pending):
-        return of_information(ensemble, lambda members: ModelIdentity(members.weights, members.owner), pending)
+        return of_information(ensemble, of_models, pending)
 
     @override
     def weigh(self, average):

@@ -37,6 +37,12 @@ class Members:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def distinct(self) -> np.ndarray:
+        """Numbers (S,) that only particles and their repeats share."""
+        each = [np.unique(z, axis=0, return_inverse=True)[1].ravel() for z in self.z]
+        return np.concatenate([which + len(self) * k for k, which in enumerate(each)])
+
     def draw(self, X: np.ndarray, shift: int = 0) -> np.ndarray:
         """One outcome of each particle at each row of X (m, D), (S, m), with common random numbers at all rows.
 
