@@ -708,6 +708,27 @@ def test_columns_are_in_the_order_of_the_model():
     assert_allclose(pma.predict(fit, {"b": [100.0], "a": [1.0]}).f_mean, 2, atol=0.2)
 
 
+def test_columns_of_a_matrix_have_names_and_one_number_is_of_all_rows():
+    D = np.random.default_rng(0).uniform(size=(12, 2)) * [1, 100]
+    with pm.Model() as model:
+        inputs, more = pm.Data("X", D), pm.Normal("b", 0, 1, shape=2)
+        pm.Normal("y", inputs @ more, 0.1, observed=D @ [1, 2])
+    fit = pma.fit(model, **QUIET)
+    new = pd.DataFrame({"X[0]": [0.1, 0.9], "X[1]": [10.0, 90.0]})
+    expected = pma.predict(fit, new.to_numpy()).f_mean
+    assert_allclose(expected, new @ [1, 2], rtol=0.02)
+    assert_array_equal(pma.predict(fit, new[["X[1]", "X[0]"]]).f_mean, expected)
+    with pytest.raises(ValueError, match=r"missing: X\[0\], X\[1\]; unknown: age, w"):
+        pma.predict(fit, new.set_axis(["age", "w"], axis=1))
+    asked = pma.Learner(model, "parameters", bounds={"X[1]": (0, 100), "X[0]": (0, 1)}, random_seed=0).ask()
+    assert np.asarray(asked).max() > 1
+    pool = pd.DataFrame({"exposure": [2.0, 2.0], "group_of": [0, 1]})
+    counted = pma.fit(with_groups(), **QUIET)
+    assert_array_equal(
+        pma.predict(counted, {"exposure": 2.0, "group_of": [0, 1]}).f_mean, pma.predict(counted, pool).f_mean
+    )
+
+
 def two_outcomes():
     x, slope = pm.Data("x", X), pm.Normal("slope")
     pm.Normal("y", slope * x, 1, observed=Y)

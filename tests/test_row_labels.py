@@ -40,6 +40,12 @@ def test_results_of_other_rows_and_of_counted_ones_in_another_order_are_refused(
         pma.ard_gp(X, y.rename({"S4": "S9"}))
     with pytest.raises(ValueError, match="row 0 is 0 in X and 3 in y"):
         pma.ard_gp(X.reset_index(drop=True), y.reset_index(drop=True)[::-1])
+    # As of a shuffled table, and results that were sorted.
+    shuffled = X.reset_index(drop=True)[::-1]
+    with pytest.raises(ValueError, match="row 0 is 3 in X and 0 in y"):
+        pma.ard_gp(shuffled, y.reset_index(drop=True))
+    with pytest.raises(ValueError, match="row 0 is 3 in X and 0 in y_sd"):
+        pma.ard_gp(shuffled, y.to_numpy(), y_sd=y.reset_index(drop=True))
 
 
 @pytest.mark.parametrize("as_table", [pd.Series.to_frame, lambda y: xr.DataArray(y).rename(dim_0="sample")])

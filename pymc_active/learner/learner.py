@@ -618,9 +618,10 @@ class Learner(Summarized):
         return learner
 
     def recommend(self, *, fixed: Mapping[Any, Any] | None = None) -> Any:
-        """The answer to the goal of the run.
+        """The best point for the maximum, or the most probable model.
 
-        For ``learn="model"``, the label of the most probable model (see also :meth:`search`). Otherwise the point
+        For ``learn="model"``, the label of the most probable model (see also :meth:`search`). For all others, since
+        parameters and functions are read from :attr:`fit`, the point
         (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged over
         hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with P(success)
         of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A

@@ -189,12 +189,14 @@ class Process(FreeVariables, Model):
         return other
 
     def read_pool(self, pool: Any) -> Any:
-        """Candidates as an array (m, D) or a data frame, from these, a vector, or a dict by name of ``pm.Data``."""
+        """Candidates as an array (m, D) or a data frame, from these, a vector, or a dict by name of ``pm.Data``.
+
+        A single number in a dict is of all rows.
+        """
         if isinstance(pool, Mapping):
-            columns = (self._columns(key, values) for key, values in pool.items())
-            pool = pd.DataFrame(
-                {name: values if np.ndim(values) else [values] for part in columns for name, values in part}
-            )
+            columns = dict(part for key, values in pool.items() for part in self._columns(key, values))
+            n = max((len(values) for values in columns.values() if np.ndim(values)), default=1)
+            pool = pd.DataFrame({name: v if np.ndim(v) else [v] * n for name, v in columns.items()})
         elif isinstance(pool, pd.Series):
             pool = pool.to_frame()
         elif np.ndim(pool) == 1 and len(self.inputs) == 1:

@@ -102,8 +102,7 @@ def tables_of(model: pm.Model, shared: Sequence[SharedVariable]) -> tuple[list[T
         if values.ndim == 2:
             dims = model.named_vars_to_dims.get(name) or (None, None)
             coords = model.coords.get(dims[1])
-            plain = list(range(width)) if len(shared) == 1 else [f"{name}[{k}]" for k in range(width)]
-            own = plain if coords is None else [str(one) for one in coords]
+            own = [f"{name}[{k}]" for k in range(width)] if coords is None else [str(one) for one in coords]
         tables.append(Table(name, values.dtype, tuple(range(len(names), len(names) + width)), values.ndim))
         names += own
     if len(set(names)) < len(names):

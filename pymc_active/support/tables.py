@@ -204,14 +204,14 @@ def read_probabilities(quantiles: Sequence[float] | None) -> np.ndarray | None:
 def check_rows(X: Any, y: Any, what: str = "y", rows: str = "X") -> None:
     """Raise a ValueError if a data frame and a series have different row labels, or another order of these.
 
-    So do DataArrays with a coordinate of their rows. Counted rows, 0, 1, ..., have no labels, unless ``y`` has the same
-    numbers in another order.
+    So do DataArrays with a coordinate of their rows. Counted rows, 0, 1, ..., have no labels, unless the other has the
+    same numbers in another order.
     """
     X, y = with_index(X), with_index(y)
     if not isinstance(X, pd.DataFrame) or not isinstance(y, pd.Series) or X.index.equals(y.index):
         return
     counted = pd.RangeIndex(len(y))
-    if y.index.equals(counted) or (X.index.equals(counted) and set(y.index) != set(counted)):
+    if (y.index.equals(counted) or X.index.equals(counted)) and set(X.index) != set(y.index):
         return
     row = next((row for row, (of_X, of_y) in enumerate(zip(X.index, y.index, strict=True)) if of_X != of_y), None)
     if row is None:
