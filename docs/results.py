@@ -166,28 +166,6 @@ def maximum():
     }
 
 
-def first_designs():
-    """Errors of the hyperparameters after designs of gradients, and what these cost in NLL."""
-    table = load("results/gradient_designs")["results"]["table"]
-    shown = {"random": "random", "1 x 0.7": "1 centre", "2 x 0.7": "2 centres", "3 x 0.7": "3 centres"}
-    cells = {(e["row"], e["design"]): e for e in table}
-
-    def cell(row, design):
-        e = cells.get((row, design))
-        if e is None:
-            return ""
-        digits, unit = (0, "°") if "angles" in e else (2, "")
-        error = f"{e['error']:.{digits}f}{unit}"
-        if design == "random":
-            return error
-        differences = f"{e['error_less_random']:+.{digits}f} ± {e['error_se']:.{digits}f}"
-        return f"{error} ({differences}); NLL {e['nll_less_random']:+.2f} ± {e['nll_se']:.2f}"
-
-    repeats = {e["row"]: e["repeats"] for e in table}
-    rows = [[f"{row} ({n})", *(cell(row, design) for design in shown)] for row, n in repeats.items()]
-    return {"table": markdown(["inputs, points (functions)", *shown.values()], rows)}
-
-
 def many_points():
     """CPU seconds and memory by number of points; RMSE in sds of the function."""
     records = load("results/many_points")["results"]
@@ -250,7 +228,6 @@ NUMBERS = {
     "screening": screening(),
     "stopping": stopping(),
     "maximum": maximum(),
-    "first_designs": first_designs(),
     "papers": papers(),
     "tables": {
         name: marked(page, name)
