@@ -46,7 +46,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 BUDGETS = {
     "support": 1360,
     "spaces": 840,
-    "kernels": 2340,
+    "kernels": 2310,
     "likelihoods": 980,
     "posterior": 4080,
     "models": 3440,
