@@ -27,11 +27,7 @@ from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined
 from pymc_active.support.arguments import check_executor
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    ignoring,
-    warn_if,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_if
 
 # Models of lower probability are not verified.
 _UNLIKELY = 0.05
