@@ -218,7 +218,8 @@ class MomentScorer(Scorer):
             if gradients is None:
                 return None
             p, inputs = gradients
-            pairs = zip(self.criterion.partials(p), inputs, strict=False)
+            # Where there are gradients, the conditional variances are the variances.
+            pairs = zip(self.criterion.partials(p), (*inputs, inputs.variance), strict=False)
             return self.criterion.value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
     @override

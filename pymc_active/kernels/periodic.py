@@ -198,11 +198,9 @@ class Periodic(Node):
         return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(len(self.columns), frequencies),))]
 
     def hidden_grid(self, X, mean, sd):
-        """Log periods, and trends, longest first.
-
-        Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can. Periods
-        down to the mean distance of the points are scanned all the same, since the prior may prefer them.
-        """
+        """Log periods, and trends, longest first."""
+        # Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can. Periods
+        # down to the mean distance of the points are scanned all the same, since the prior may prefer them.
         X = X[:, self.columns]
         length = float(np.ptp(X, axis=0).max())
         if length > 0:

@@ -142,10 +142,7 @@ class Current:
             self.verified(progressbar)
 
     def scorer(self, pending: Sequence[Choice] | None = None) -> Scorer | None:
-        """The scorer of the criterion, None for random, if pending points, by default all, come out as predicted.
-
-        Once an experiment has failed, scores are weighed by the probability of success.
-        """
+        """The scorer of the criterion, None for random, if pending points, by default all, come out as predicted."""
         if self.run.criterion is None:
             return None
         pending = self.run.ledger.pending if pending is None else pending

@@ -322,11 +322,9 @@ class Bisection:
         return y[np.isfinite(y).all((1, 2))]
 
     def _share(self, values: list[list[float]]) -> tuple[float, float] | None:
-        """Part of the variance of f that differs between the ends of pairs, and two standard errors more.
-
-        Half of the squared difference at two random points is what the inputs in which they differ account for, in
-        total; at opposite corners it is more.
-        """
+        """Part of the variance of f that differs between the ends of pairs, and two standard errors more."""
+        # Half of the squared difference at two random points is what the inputs in which they differ account for, in
+        # total; at opposite corners it is more.
         y = self._fair(values)
         if not y.size:
             return None
