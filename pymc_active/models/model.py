@@ -20,16 +20,9 @@ from pymc_active.support.tables import read_error_bars
 
 
 class Model(Summarized, OfData, ABC):
-    """A PyMC model, its data, and its posterior over unconstrained parameters theta (P,).
+    """A PyMC model, its data, and its posterior over unconstrained parameters theta (P,)."""
 
-    Attributes
-    ----------
-    name, description : str
-        Name of the outcome in ``model``; what the model is.
-    inputs : list
-        Names of the D inputs.
-    """
-
+    # Names of the outcome in ``model``, and of the D inputs.
     name: str
     inputs: list
     expression: Expression | None = None
