@@ -47,7 +47,7 @@ BUDGETS = {
     "support": 1370,
     "spaces": 840,
     "kernels": 2290,
-    "likelihoods": 970,
+    "likelihoods": 960,
     "posterior": 4070,
     "models": 3410,
     "information": 260,

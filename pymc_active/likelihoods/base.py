@@ -65,6 +65,8 @@ class Likelihood(ABC):
 
     def read(self, y: Any, size: np.ndarray | None) -> None:
         """Raise a ValueError for outcomes (n,), or NaN for failures, that cannot be; ``size`` (n,) may be None."""
+        if self.is_real:
+            return
         y = np.asarray(y, float)
         if (strange := (y < 0) | (y != np.round(y))).any():
             shown = ", ".join(f"{value:g}" for value in np.unique(y[strange])[:5])
@@ -105,13 +107,13 @@ class Likelihood(ABC):
         """The parameters (S, 1), and what follows from them and the data."""
         return phi
 
-    @abstractmethod
     def rate(self, f: np.ndarray, phi: Phi) -> np.ndarray:
-        """The expected outcome of size one given f, which increases with it."""
+        """The expected outcome of size one given f, which increases with it: f itself, unless there is a link."""
+        return f
 
-    @abstractmethod
     def link(self, rate: Any, phi: Phi) -> np.ndarray:
         """The f of an expected outcome of size one; not finite for what that cannot be."""
+        return rate
 
     @abstractmethod
     def rate_moments(self, mean: Any, variance: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
