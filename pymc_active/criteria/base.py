@@ -161,7 +161,10 @@ class MomentCriterion(Criterion):
     @property
     def is_of_function(self) -> bool:
         """Whether the criterion is one of the function, where outcomes that are not normal have no upper end."""
-        return self.outcomes is not None and self.outcomes.has_no_end and self.outcomes.has_one_unit
+        if self.outcomes is None or not self.outcomes.has_no_end:
+            return False
+        # The functions of all members must have the same unit.
+        return len({likelihood.has_unit for likelihood, _, _ in self.outcomes.parts}) == 1
 
     @property
     def has_partials(self) -> bool:
@@ -218,7 +221,8 @@ class MomentScorer(Scorer):
             if gradients is None:
                 return None
             p, inputs = gradients
-            pairs = zip(self.criterion.partials(p), inputs, strict=False)
+            # Where there are gradients, the conditional variances are the variances.
+            pairs = zip(self.criterion.partials(p), (*inputs, inputs.variance), strict=False)
             return self.criterion.value(p), sum(np.einsum("sm,smd->md", w, g) for w, g in pairs)
 
     @override

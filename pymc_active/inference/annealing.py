@@ -257,11 +257,9 @@ def _correlation(before: np.ndarray, after: np.ndarray) -> float:
 
 
 def _evidence_error(ancestors: np.ndarray) -> float:
-    """Standard error of a log evidence from the families of the particles (after Lee & Whiteley 2018).
-
-    Systematic resampling adds next to no variance of its own, so unlike theirs the estimate is not reduced for the
-    number of resamplings. Few families say little about their own spread: the error grows beyond bounds with one.
-    """
+    """Standard error of a log evidence from the families of the particles (after Lee & Whiteley 2018)."""
+    # Systematic resampling adds next to no variance of its own, so unlike theirs the estimate is not reduced for the
+    # number of resamplings. Few families say little about their own spread: the error grows beyond bounds with one.
     S = len(ancestors)
     _, counts = np.unique(ancestors, return_counts=True)
     variance = max(1 - S / (S - 1) * (1 - np.square(counts / S).sum()), 0.0)

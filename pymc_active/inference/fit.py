@@ -16,7 +16,7 @@ from pymc_active.inference.ensemble import Ensemble, Evidence, Seed
 from pymc_active.models.datatrees import arviz_groups
 from pymc_active.posterior.base import Posterior
 from pymc_active.posterior.row_space import Space
-from pymc_active.support.data import Data
+from pymc_active.support.data import Data, OfData
 from pymc_active.support.numbers import QUANTILES
 from pymc_active.support.options import count
 from pymc_active.support.summaries import Summarized
@@ -26,7 +26,7 @@ _SHOWN = 500
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit(Summarized, ABC):
+class Fit(Summarized, OfData, ABC):
     """What :class:`~pymc_active.ParticleFit` and :class:`~pymc_active.LaplaceFit` have in common.
 
     A fit is a value: nothing changes it. ``predict``, criteria, sample paths, pictures and ``check`` take any fit and
@@ -48,21 +48,6 @@ class Fit(Summarized, ABC):
 
     # The name of the group in files.
     kind: ClassVar[str]
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs of the fit (n, D), in the user's units."""
-        return self.data[0]
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs of the fit (n,), in the user's units."""
-        return self.data[1]
-
-    @property
-    def y_sd(self) -> np.ndarray | None:
-        """Known standard deviations of the outputs of the fit (n,), in the user's units; None without."""
-        return self.data.y_sd
 
     @property
     def log_evidence(self) -> float:

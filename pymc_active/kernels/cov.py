@@ -49,12 +49,6 @@ class Step(pm.gp.cov.Covariance):
         return pt.square(self._sigmoid(self._slice(X)[0]))
 
 
-def check_kernel(kernel: str) -> None:
-    """Raise a ValueError unless ``kernel`` is a name in ``STATIONARY``."""
-    if kernel not in STATIONARY:
-        raise ValueError(f"unknown kernel {kernel!r}; the known ones are {', '.join(sorted(STATIONARY))}")
-
-
 class _Mapped(pm.gp.cov.Covariance):
     """A kernel on a function of the inputs."""
 

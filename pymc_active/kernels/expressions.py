@@ -212,7 +212,14 @@ class _Joined(Expression):
     children: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "children", _flat(type(self), self.children))
+        kind, parts = type(self), tuple(self.children)
+        for part in parts:
+            if not isinstance(part, Expression):
+                raise TypeError(f"a {kind.__name__} is made of expressions; got {part!r}. Read text with parse().")
+        if len(parts) < 2:
+            raise ValueError(f"a {kind.__name__} needs two expressions or more; got {len(parts)}")
+        flat = tuple(inner for part in parts for inner in (part.children if isinstance(part, kind) else (part,)))
+        object.__setattr__(self, "children", flat)
 
 
 class Sum(_Joined):
@@ -233,24 +240,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _flat(kind: type[Expression], parts: Iterable[Expression]) -> tuple[Expression, ...]:
-    parts = tuple(parts)
-    for part in parts:
-        if not isinstance(part, Expression):
-            raise TypeError(f"a {kind.__name__} is made of expressions; got {part!r}. Read text with parse().")
-    if len(parts) < 2:
-        raise ValueError(f"a {kind.__name__} needs two expressions or more; got {len(parts)}")
-    return tuple(inner for part in parts for inner in (part.children if isinstance(part, kind) else (part,)))
-
-
 def _joined(kind: type[Sum] | type[Product], parts: Iterable[Expression]) -> Expression:
     """Sorted parts as a sum or product; a single part as it is."""
-    ordered = sorted(parts, key=_order)
+    ordered = sorted(parts, key=lambda part: ([Base, Product, Sum].index(type(part)), str(part)))
     return kind(tuple(ordered)) if len(ordered) > 1 else ordered[0]
-
-
-def _order(expression: Expression) -> tuple[int, str]:
-    return [Base, Product, Sum].index(type(expression)), str(expression)
 
 
 def base_kernels(expression: Expression) -> list[Base]:
@@ -261,11 +254,7 @@ def base_kernels(expression: Expression) -> list[Base]:
 
 
 def log_prior(expression: Expression, n_bases: int) -> float:
-    """Log prior of a structure: each base kernel beyond the first costs 1 + log(n_bases) nats.
-
-    Each further kernel multiplies the number of structures by about the number of base
-    kernels to choose from, so all structures with one kernel more are together less probable.
-    """
+    """Log prior of a structure, which :func:`compositional_kernel_search` explains."""
     return -(1 + math.log(n_bases)) * (len(base_kernels(expression)) - 1)
 
 

@@ -8,38 +8,11 @@ from pymc_active.kernels.node import Node, Pairs, roles, variances
 from pymc_active.kernels.polynomials import Polynomial, add, line, multiply
 from pymc_active.kernels.program import CONSTANT, LINEAR, Leaf
 from pymc_active.kernels.spectra import Factor, Term
-from pymc_active.kernels.stationary import Stationary
-
-
-class Constant(Node):
-    """outputscale² everywhere."""
-
-    def __init__(self, log_outputscale: int):
-        self.log_outputscale, self.columns = log_outputscale, np.arange(0)
-        self.roles = {"log_outputscale": log_outputscale}
-        self.structure = ("C",)
-
-    @property
-    def loop(self):
-        return Leaf(CONSTANT, self.columns, [], -1, self.log_outputscale)
-
-    def at(self, theta, X, Z=None):
-        return _ConstantAt(self, theta, X, X if Z is None else Z)
-
-    diagonal = Stationary.diagonal
-
-    def batch(self, thetas, pairs):
-        return _ConstantBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        return _ConstantLines(self, theta, a, b)
-
-    def terms(self, theta, n_inputs):
-        return [Term(np.exp(2 * theta[self.log_outputscale]))]
 
 
 class _ConstantAt:
     def __init__(self, node, theta, X, Z):
+        Z = X if Z is None else Z
         self.index, self.n_parameters, self.shape = node.log_outputscale, len(theta), Z.shape
         self.K = np.full((len(X), len(Z)), np.exp(2 * theta[node.log_outputscale]))
 
@@ -78,46 +51,24 @@ class _ConstantLines:
         return {(0, 0): self.K}
 
 
-class Linear(Node):
-    """outputscale² Σ_d (x_d - c_d)(x'_d - c_d); ``location`` None puts c at zero."""
+class Constant(Node):
+    """outputscale² everywhere."""
 
-    def __init__(self, columns: np.ndarray, location: np.ndarray | None, log_outputscale: int):
-        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
-        self.location = None if location is None else np.asarray(location)
-        self.roles = roles("location", [] if self.location is None else self.location.tolist(), log_outputscale)
-        self.structure = ("LIN0" if location is None else "LIN", tuple(self.columns.tolist()))
+    evaluation = _ConstantAt
+    batch_evaluation = _ConstantBatch
+    line_evaluation = _ConstantLines
 
-    def centred(self, theta, X):
-        return X[..., self.columns] - (0.0 if self.location is None else theta[self.location])
+    def __init__(self, log_outputscale: int):
+        self.log_outputscale, self.columns = log_outputscale, np.arange(0)
+        self.roles = {"log_outputscale": log_outputscale}
+        self.structure = ("C",)
 
     @property
     def loop(self):
-        location = [-1] * len(self.columns) if self.location is None else self.location
-        return Leaf(LINEAR, self.columns, location, -1, self.log_outputscale)
-
-    def at(self, theta, X, Z=None):
-        return _LinearAt(self, theta, X, Z)
-
-    def diagonal(self, theta, X):
-        A = self.centred(theta, X)
-        variance = np.exp(2 * theta[self.log_outputscale])
-        value = variance * np.einsum("ij,ij->i", A, A)
-        tangents = [(self.log_outputscale, 2 * value)]
-        if self.location is not None:
-            tangents += [(int(i), -2 * variance * A[:, d]) for d, i in enumerate(self.location)]
-        return value, tangents
-
-    def batch(self, thetas, pairs):
-        return _LinearBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        return _LinearLines(self, theta, a, b)
+        return Leaf(CONSTANT, self.columns, [], -1, self.log_outputscale)
 
     def terms(self, theta, n_inputs):
-        variance = np.exp(2 * theta[self.log_outputscale])
-        centres = -self.centred(theta, np.zeros(n_inputs))
-        factors = [Factor(int(column), float(c)) for column, c in zip(self.columns, centres, strict=True)]
-        return [Term(variance, (factor,)) for factor in factors]
+        return [Term(np.exp(2 * theta[self.log_outputscale]))]
 
 
 class _LinearAt:
@@ -192,3 +143,40 @@ class _LinearLines:
             right = line(self.b[..., k], None, None if v is None else v[..., column], order)
             total = add(total, multiply(left, right, order))
         return total
+
+
+class Linear(Node):
+    """outputscale² Σ_d (x_d - c_d)(x'_d - c_d); ``location`` None puts c at zero."""
+
+    evaluation = _LinearAt
+    batch_evaluation = _LinearBatch
+    line_evaluation = _LinearLines
+
+    def __init__(self, columns: np.ndarray, location: np.ndarray | None, log_outputscale: int):
+        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
+        self.location = None if location is None else np.asarray(location)
+        self.roles = roles("location", [] if self.location is None else self.location.tolist(), log_outputscale)
+        self.structure = ("LIN0" if location is None else "LIN", tuple(self.columns.tolist()))
+
+    def centred(self, theta, X):
+        return X[..., self.columns] - (0.0 if self.location is None else theta[self.location])
+
+    @property
+    def loop(self):
+        location = [-1] * len(self.columns) if self.location is None else self.location
+        return Leaf(LINEAR, self.columns, location, -1, self.log_outputscale)
+
+    def diagonal(self, theta, X):
+        A = self.centred(theta, X)
+        variance = np.exp(2 * theta[self.log_outputscale])
+        value = variance * np.einsum("ij,ij->i", A, A)
+        tangents = [(self.log_outputscale, 2 * value)]
+        if self.location is not None:
+            tangents += [(int(i), -2 * variance * A[:, d]) for d, i in enumerate(self.location)]
+        return value, tangents
+
+    def terms(self, theta, n_inputs):
+        variance = np.exp(2 * theta[self.log_outputscale])
+        centres = -self.centred(theta, np.zeros(n_inputs))
+        factors = [Factor(int(column), float(c)) for column, c in zip(self.columns, centres, strict=True)]
+        return [Term(variance, (factor,)) for factor in factors]

@@ -42,8 +42,13 @@ class Node:
     # Of a base kernel: its parameters, such as "log_period", and their positions; its name and what else identifies it.
     roles: dict[str, int]
     structure: tuple
-    # The input columns on which a base kernel acts.
+    # The input columns on which a base kernel acts, and the position of its log output scale.
     columns: np.ndarray
+    log_outputscale: int
+    # What evaluates a base kernel: between rows, among the data for many hyperparameters, and along lines.
+    evaluation: type[Any]
+    batch_evaluation: type[Any]
+    line_evaluation: type[Any]
     # Of a base kernel: the parameter in which posteriors have many narrow modes, beyond all if there is none.
     hidden: int = sys.maxsize
 
@@ -59,19 +64,20 @@ class Node:
 
     def at(self, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None = None) -> Any:
         """Evaluate between the rows of ``X`` and of ``Z`` (default: ``X`` itself)."""
-        raise NotImplementedError
+        return self.evaluation(self, theta, X, Z)
 
     def diagonal(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, Tangents]:
-        """k(x, x) for every row of ``X``, shape (n,), and its derivatives."""
-        raise NotImplementedError
+        """k(x, x) for every row of ``X``, shape (n,), and its derivatives: outputscale², unless a kernel says more."""
+        value = np.full(len(X), np.exp(2 * theta[self.log_outputscale]))
+        return value, [(self.log_outputscale, 2 * value)]
 
     def batch(self, thetas: np.ndarray, pairs: Pairs) -> Batch:
         """Evaluate among the data at every row of ``thetas`` (S, P)."""
-        raise NotImplementedError
+        return self.batch_evaluation(self, thetas, pairs)
 
     def lines(self, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> Lines:
         """Evaluate between points a and b (..., D), for derivatives along any lines through them."""
-        raise NotImplementedError
+        return self.line_evaluation(self, theta, a, b)
 
     def terms(self, theta: np.ndarray, n_inputs: int) -> list[Term]:
         """The kernel as a sum of products of lines, steps and stationary kernels."""

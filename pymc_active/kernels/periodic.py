@@ -14,7 +14,6 @@ from pymc_active.kernels.polynomials import Polynomial, add, compose, line
 from pymc_active.kernels.program import PERIODIC, Leaf
 from pymc_active.kernels.radial import correlation
 from pymc_active.kernels.spectra import Spectrum, Term
-from pymc_active.kernels.stationary import Stationary
 
 # Power of the spectral window from which on waves of two frequencies count as the same: a few points, or small errors,
 # beside a lattice tell little. Frequencies that are looked at, at most, and numbers of a block.
@@ -56,79 +55,6 @@ def lattice_step(x: np.ndarray) -> float:
     steps = np.round(span / np.diff(points).min())
     places = (points - points[0]) / span * steps
     return float(span / steps) if np.abs(places - np.round(places)).max() < _UNEVEN else 0.0
-
-
-class Periodic(Node):
-    """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
-
-    def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
-        self.log_lengthscale, self.log_period = log_lengthscale, log_period
-        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
-        self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
-        self.structure = ("PER", tuple(self.columns.tolist()))
-        self.hidden = log_period
-
-    @property
-    def loop(self):
-        return Leaf(
-            PERIODIC, self.columns, [self.log_period] * len(self.columns), self.log_lengthscale, self.log_outputscale
-        )
-
-    def at(self, theta, X, Z=None):
-        return _PeriodicAt(self, theta, X, Z)
-
-    diagonal = Stationary.diagonal
-
-    def batch(self, thetas, pairs):
-        return _PeriodicBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        return _PeriodicLines(self, theta, a, b)
-
-    def terms(self, theta, n_inputs):
-        # exp(-2 w sin²(r/2)) = Σ_j exp(-w) I_j(w) cos(j r) over all whole j.
-        w = np.exp(-2 * theta[self.log_lengthscale])
-        largest = int(20 + 9 * np.sqrt(w))
-        orders = np.arange(-largest, largest + 1)
-        below = np.cumsum(ive(np.abs(orders), w))[:-1]
-        angle = 2 * np.pi * np.exp(-theta[self.log_period])
-
-        def frequencies(U):
-            out = np.zeros((len(U), n_inputs))
-            out[:, self.columns] = angle * orders[np.searchsorted(below, U)]
-            return out
-
-        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(len(self.columns), frequencies),))]
-
-    def hidden_grid(self, X, mean, sd):
-        """Log periods, and trends, longest first.
-
-        Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can. Periods
-        down to the mean distance of the points are scanned all the same, since the prior may prefer them.
-        """
-        X = X[:, self.columns]
-        length = float(np.ptp(X, axis=0).max())
-        if length > 0:
-            step = 1 / (_PER_RECIPROCAL_LENGTH * length)
-            lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
-            shortest = np.exp(mean - _SHORT_SDS * sd)
-            # No further than the grid stays fine enough.
-            highest = min(1 / shortest, lowest + _LARGEST_GRID * step)
-            highest = min(highest, max(len(X) / length, *(highest_frequency(column, highest) for column in X.T)))
-            if highest - lowest > 4 * step:
-                n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
-                trends = _TRENDS * length
-                return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
-        return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
-
-    def longest_alias(self, theta, X):
-        """The log period; of points on a lattice."""
-        if len(self.columns) > 1:
-            return None
-        step = lattice_step(X[:, self.columns[0]])
-        cycles = step * np.exp(-theta[self.log_period])
-        folded = abs(cycles - np.round(cycles))
-        return float(np.log(step / folded)) if cycles > 0.5 and folded > _LONGEST * cycles else None
 
 
 class _PeriodicAt(ExponentialAt):
@@ -236,66 +162,68 @@ class _PeriodicLines:
         return compose(tuple((-0.5) ** k * K for k in range(sum(order) + 1)), s, order)
 
 
-class ZeroMeanPeriodic(Periodic):
-    """The periodic kernel without the constant in it, outputscale² (p - m) / (1 - m); m is the average of p.
+class Periodic(Node):
+    """outputscale² exp(-2 Σ sin²(π r / period) / lengthscale²)."""
 
-    Its functions have mean zero over a period. Lloyd et al. (2014), Automatic construction and natural-language
-    description of nonparametric regression models, section 2.
-    """
+    evaluation: type[Any] = _PeriodicAt
+    batch_evaluation: type[Any] = _PeriodicBatch
+    line_evaluation = _PeriodicLines
 
     def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
-        super().__init__(log_lengthscale, log_period, columns, log_outputscale)
-        self.structure = ("PER0", tuple(self.columns.tolist()))
+        self.log_lengthscale, self.log_period = log_lengthscale, log_period
+        self.columns, self.log_outputscale = np.asarray(columns), log_outputscale
+        self.roles = {"log_lengthscale": log_lengthscale, "log_period": log_period, "log_outputscale": log_outputscale}
+        self.structure = ("PER", tuple(self.columns.tolist()))
+        self.hidden = log_period
 
     @property
     def loop(self):
-        return None
-
-    def stretch(self, log_lengthscale: Any) -> tuple[Any, Any, Any]:
-        """1 / (1 - m) and its first two derivatives, with m = (exp(-w) I₀(w))^D and w = 1 / lengthscale²."""
-        # Below this, 1 - m is but rounding error, and the kernel has long been a cosine.
-        D, w = len(self.columns), np.maximum(np.exp(-2 * log_lengthscale), 1e-8)
-        # SciPy scales by exp(-|real part|).
-        i0, i1, i2 = (ive(order, w) * np.exp(-1j * np.imag(w) if np.iscomplexobj(w) else 0.0) for order in range(3))
-        slope, bend = i1 - i0, 1.5 * i0 - 2 * i1 + 0.5 * i2
-        m1 = D * i0 ** (D - 1) * slope
-        m2 = D * (D - 1) * i0 ** (D - 2) * slope**2 + D * i0 ** (D - 1) * bend
-        value = 1 / (1 - i0**D)
-        first, second = m1 * value**2, m2 * value**2 + 2 * m1**2 * value**3
-        return value, -2 * w * first, 4 * w * w * second + 4 * w * first
-
-    def at(self, theta, X, Z=None):
-        return _ZeroMeanPeriodicAt(self, theta, X, Z)
-
-    def batch(self, thetas, pairs):
-        return _ZeroMeanPeriodicBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        return _ZeroMeanPeriodicLines(self, theta, a, b)
+        return Leaf(
+            PERIODIC, self.columns, [self.log_period] * len(self.columns), self.log_lengthscale, self.log_outputscale
+        )
 
     def terms(self, theta, n_inputs):
-        # As of the periodic kernel, given that not all orders are zero.
+        # exp(-2 w sin²(r/2)) = Σ_j exp(-w) I_j(w) cos(j r) over all whole j.
         w = np.exp(-2 * theta[self.log_lengthscale])
-        largest, D = int(20 + 9 * np.sqrt(w)), len(self.columns)
+        largest = int(20 + 9 * np.sqrt(w))
         orders = np.arange(-largest, largest + 1)
-        weights = ive(np.abs(orders), w)
-        others, zero = orders[orders != 0], weights[largest]
-        below, below_others = np.cumsum(weights)[:-1], np.cumsum(weights[orders != 0])[:-1] / (1 - zero)
+        below = np.cumsum(ive(np.abs(orders), w))[:-1]
         angle = 2 * np.pi * np.exp(-theta[self.log_period])
 
         def frequencies(U):
             out = np.zeros((len(U), n_inputs))
-            is_zero = np.ones(len(U), bool)
-            for d, column in enumerate(self.columns):
-                u, left = U[:, d], D - d - 1
-                stays = zero * (1 - zero**left) / (1 - zero ** (left + 1))
-                after = others[np.searchsorted(below_others, (u - stays) / (1 - stays))]
-                drawn = np.where(is_zero, np.where(u < stays, 0, after), orders[np.searchsorted(below, u)])
-                out[:, column] = angle * drawn
-                is_zero &= drawn == 0
+            out[:, self.columns] = angle * orders[np.searchsorted(below, U)]
             return out
 
-        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(D, frequencies),))]
+        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(len(self.columns), frequencies),))]
+
+    def hidden_grid(self, X, mean, sd):
+        """Log periods, and trends, longest first."""
+        # Points on a lattice cannot tell a period below two of its steps from longer ones; uneven points can. Periods
+        # down to the mean distance of the points are scanned all the same, since the prior may prefer them.
+        X = X[:, self.columns]
+        length = float(np.ptp(X, axis=0).max())
+        if length > 0:
+            step = 1 / (_PER_RECIPROCAL_LENGTH * length)
+            lowest = max(np.exp(-mean - _PRIOR_SDS * sd), 0.5 / length)
+            shortest = np.exp(mean - _SHORT_SDS * sd)
+            # No further than the grid stays fine enough.
+            highest = min(1 / shortest, lowest + _LARGEST_GRID * step)
+            highest = min(highest, max(len(X) / length, *(highest_frequency(column, highest) for column in X.T)))
+            if highest - lowest > 4 * step:
+                n = min(int((highest - lowest) / step) + 1, _LARGEST_GRID)
+                trends = _TRENDS * length
+                return np.log(np.concatenate([trends[trends * lowest > 1], 1 / np.linspace(lowest, highest, n)]))
+        return mean + sd * np.linspace(_PRIOR_SDS, -_PRIOR_SDS, 50)
+
+    def longest_alias(self, theta, X):
+        """The log period; of points on a lattice."""
+        if len(self.columns) > 1:
+            return None
+        step = lattice_step(X[:, self.columns[0]])
+        cycles = step * np.exp(-theta[self.log_period])
+        folded = abs(cycles - np.round(cycles))
+        return float(np.log(step / folded)) if cycles > 0.5 and folded > _LONGEST * cycles else None
 
 
 class _ZeroMeanPeriodicAt:
@@ -358,3 +286,60 @@ class _ZeroMeanPeriodicLines(_PeriodicLines):
     def along(self, u, v, order):
         K = {key: self.stretch * value for key, value in super().along(u, v, order).items()}
         return add(K, {(0, 0): (1 - self.stretch) * self.variance})
+
+
+class ZeroMeanPeriodic(Periodic):
+    """The periodic kernel without the constant in it, outputscale² (p - m) / (1 - m); m is the average of p.
+
+    Its functions have mean zero over a period. Lloyd et al. (2014), Automatic construction and natural-language
+    description of nonparametric regression models, section 2.
+    """
+
+    evaluation = _ZeroMeanPeriodicAt
+    batch_evaluation = _ZeroMeanPeriodicBatch
+    line_evaluation = _ZeroMeanPeriodicLines
+
+    def __init__(self, log_lengthscale: int, log_period: int, columns: np.ndarray, log_outputscale: int):
+        super().__init__(log_lengthscale, log_period, columns, log_outputscale)
+        self.structure = ("PER0", tuple(self.columns.tolist()))
+
+    @property
+    def loop(self):
+        return None
+
+    def stretch(self, log_lengthscale: Any) -> tuple[Any, Any, Any]:
+        """1 / (1 - m) and its first two derivatives, with m = (exp(-w) I₀(w))^D and w = 1 / lengthscale²."""
+        # Below this, 1 - m is but rounding error, and the kernel has long been a cosine.
+        D, w = len(self.columns), np.maximum(np.exp(-2 * log_lengthscale), 1e-8)
+        # SciPy scales by exp(-|real part|).
+        i0, i1, i2 = (ive(order, w) * np.exp(-1j * np.imag(w) if np.iscomplexobj(w) else 0.0) for order in range(3))
+        slope, bend = i1 - i0, 1.5 * i0 - 2 * i1 + 0.5 * i2
+        m1 = D * i0 ** (D - 1) * slope
+        m2 = D * (D - 1) * i0 ** (D - 2) * slope**2 + D * i0 ** (D - 1) * bend
+        value = 1 / (1 - i0**D)
+        first, second = m1 * value**2, m2 * value**2 + 2 * m1**2 * value**3
+        return value, -2 * w * first, 4 * w * w * second + 4 * w * first
+
+    def terms(self, theta, n_inputs):
+        # As of the periodic kernel, given that not all orders are zero.
+        w = np.exp(-2 * theta[self.log_lengthscale])
+        largest, D = int(20 + 9 * np.sqrt(w)), len(self.columns)
+        orders = np.arange(-largest, largest + 1)
+        weights = ive(np.abs(orders), w)
+        others, zero = orders[orders != 0], weights[largest]
+        below, below_others = np.cumsum(weights)[:-1], np.cumsum(weights[orders != 0])[:-1] / (1 - zero)
+        angle = 2 * np.pi * np.exp(-theta[self.log_period])
+
+        def frequencies(U):
+            out = np.zeros((len(U), n_inputs))
+            is_zero = np.ones(len(U), bool)
+            for d, column in enumerate(self.columns):
+                u, left = U[:, d], D - d - 1
+                stays = zero * (1 - zero**left) / (1 - zero ** (left + 1))
+                after = others[np.searchsorted(below_others, (u - stays) / (1 - stays))]
+                drawn = np.where(is_zero, np.where(u < stays, 0, after), orders[np.searchsorted(below, u)])
+                out[:, column] = angle * drawn
+                is_zero &= drawn == 0
+            return out
+
+        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (Spectrum(D, frequencies),))]

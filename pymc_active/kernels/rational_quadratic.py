@@ -12,48 +12,6 @@ from pymc_active.kernels.spectra import Spectrum, Term
 from pymc_active.kernels.stationary import Stationary, StationaryBatch, pull_through_distance
 
 
-class RationalQuadratic(Stationary):
-    """outputscale² (1 + s / (2 alpha))^(-alpha) on one group of inputs."""
-
-    def __init__(self, log_lengthscale: int, columns: np.ndarray, log_alpha: int, log_outputscale: int):
-        super().__init__("ExpQuad", [(log_lengthscale, columns)], log_outputscale)
-        self.log_lengthscale, self.log_alpha = log_lengthscale, log_alpha
-        self.roles = {"log_lengthscale": log_lengthscale, "log_alpha": log_alpha, "log_outputscale": log_outputscale}
-        self.structure = ("RQ", tuple(self.columns.tolist()))
-
-    @property
-    def loop(self):
-        return Leaf(RATIONAL_QUADRATIC, self.columns, self.column_indices, self.log_alpha, self.log_outputscale)
-
-    def at(self, theta, X, Z=None):
-        return _RationalQuadraticAt(self, theta, X, Z)
-
-    def batch(self, thetas, pairs):
-        return _RationalQuadraticBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        alpha = np.exp(theta[self.log_alpha])
-
-        def profile(s, order):
-            t = 1 + s / (2 * alpha)
-            g = [t**-alpha]
-            for k in range(order):
-                g.append(-(alpha + k) / (2 * alpha) * g[-1] / t)
-            return tuple(g)
-
-        return self.radial_lines(profile, theta, a, b)
-
-    def terms(self, theta, n_inputs):
-        alpha = np.exp(theta[self.log_alpha])
-        [(variance, _, [normal])] = super().terms(theta, n_inputs)
-
-        def frequencies(U):
-            # Precisions of a mixture of squared exponentials: Gamma with mean one.
-            return normal.frequencies(U[:, :-1]) * np.sqrt(gammaincinv(alpha, U[:, -1:]) / alpha)
-
-        return [Term(variance, (), (Spectrum(normal.width + 1, frequencies),))]
-
-
 class _RationalQuadraticAt(ExponentialAt):
     def __init__(self, node, theta, X, Z):
         self.node, self.theta, self.X, self.Z = node, theta, X, Z
@@ -102,3 +60,42 @@ class _RationalQuadraticBatch(StationaryBatch):
         gradient[:, self.node.log_alpha] = np.einsum("sq,sq->s", WK, self.s / (2 * self.t) - self.alpha * self.log_t)
         self._add_lengthscales(gradient, -0.5 * WK / self.t)
         return gradient
+
+
+class RationalQuadratic(Stationary):
+    """outputscale² (1 + s / (2 alpha))^(-alpha) on one group of inputs."""
+
+    evaluation = _RationalQuadraticAt
+    batch_evaluation = _RationalQuadraticBatch
+
+    def __init__(self, log_lengthscale: int, columns: np.ndarray, log_alpha: int, log_outputscale: int):
+        super().__init__("ExpQuad", [(log_lengthscale, columns)], log_outputscale)
+        self.log_lengthscale, self.log_alpha = log_lengthscale, log_alpha
+        self.roles = {"log_lengthscale": log_lengthscale, "log_alpha": log_alpha, "log_outputscale": log_outputscale}
+        self.structure = ("RQ", tuple(self.columns.tolist()))
+
+    @property
+    def loop(self):
+        return Leaf(RATIONAL_QUADRATIC, self.columns, self.column_indices, self.log_alpha, self.log_outputscale)
+
+    def lines(self, theta, a, b):
+        alpha = np.exp(theta[self.log_alpha])
+
+        def profile(s, order):
+            t = 1 + s / (2 * alpha)
+            g = [t**-alpha]
+            for k in range(order):
+                g.append(-(alpha + k) / (2 * alpha) * g[-1] / t)
+            return tuple(g)
+
+        return self.radial_lines(profile, theta, a, b)
+
+    def terms(self, theta, n_inputs):
+        alpha = np.exp(theta[self.log_alpha])
+        [(variance, _, [normal])] = super().terms(theta, n_inputs)
+
+        def frequencies(U):
+            # Precisions of a mixture of squared exponentials: Gamma with mean one.
+            return normal.frequencies(U[:, :-1]) * np.sqrt(gammaincinv(alpha, U[:, -1:]) / alpha)
+
+        return [Term(variance, (), (Spectrum(normal.width + 1, frequencies),))]

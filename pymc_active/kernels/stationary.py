@@ -15,59 +15,6 @@ from pymc_active.kernels.radial import MEAN_SQUARE_DERIVATIVES, NAMES, PROFILES,
 from pymc_active.kernels.spectra import Term, radial_spectrum
 
 
-class Stationary(Node):
-    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g².
-
-    ``groups`` pairs the position of each log lengthscale with the input columns it scales; ARD has a group per input.
-    """
-
-    def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
-        self.profile = PROFILES[profile]
-        self.groups = [(index, np.asarray(columns)) for index, columns in groups]
-        self.log_outputscale = log_outputscale
-        indices = [index for index, _ in self.groups]
-        self.roles = roles("log_lengthscale", indices, log_outputscale)
-        self.structure = (NAMES.get(self.profile, profile), *(tuple(columns.tolist()) for _, columns in self.groups))
-        # Each column, and the position of its log lengthscale.
-        self.columns = np.concatenate([columns for _, columns in self.groups])
-        self.column_indices = np.repeat(indices, [len(columns) for _, columns in self.groups])
-
-    @property
-    def loop(self):
-        number = number_of(self.profile)
-        return number if number is None else Leaf(number, self.columns, self.column_indices, -1, self.log_outputscale)
-
-    def at(self, theta, X, Z=None):
-        return _StationaryAt(self, theta, X, Z)
-
-    def diagonal(self, theta, X):
-        value = np.full(len(X), np.exp(2 * theta[self.log_outputscale]))
-        return value, [(self.log_outputscale, 2 * value)]
-
-    def batch(self, thetas, pairs):
-        return StationaryBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        return self.radial_lines(self.profile, theta, a, b)
-
-    def radial_lines(self, profile: Profile, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> RadialLines:
-        """With another profile of the squared scaled distance."""
-        w, columns = np.exp(-theta[self.column_indices]), self.columns
-
-        def turn(direction):
-            return direction[..., columns] * w
-
-        return RadialLines(profile, np.exp(2 * theta[self.log_outputscale]), turn(a) - turn(b), turn)
-
-    def terms(self, theta, n_inputs):
-        turn = np.zeros((len(self.columns), n_inputs))
-        turn[np.arange(len(self.columns)), self.columns] = np.exp(-theta[self.column_indices])
-        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (radial_spectrum(self.profile, turn),))]
-
-    def check_twice_differentiable(self):
-        check_profile(self.profile)
-
-
 class _StationaryAt:
     def __init__(self, node, theta, X, Z):
         self.node, self.theta, self.X, self.Z = node, theta, X, Z
@@ -238,3 +185,49 @@ def check_profile(profile: Profile) -> None:
             '"ExpQuad", "Matern52" or a rational quadratic kernel, or a criterion that needs no curvature of maxima '
             '("max_value_entropy", "expected_improvement")'
         )
+
+
+class Stationary(Node):
+    """outputscale² g(s) with s = Σ_g |x_g - x'_g|² / lengthscale_g².
+
+    ``groups`` pairs the position of each log lengthscale with the input columns it scales; ARD has a group per input.
+    """
+
+    evaluation: type[Any] = _StationaryAt
+    batch_evaluation = StationaryBatch
+
+    def __init__(self, profile: str, groups: Sequence[tuple[int, np.ndarray]], log_outputscale: int):
+        self.profile = PROFILES[profile]
+        self.groups = [(index, np.asarray(columns)) for index, columns in groups]
+        self.log_outputscale = log_outputscale
+        indices = [index for index, _ in self.groups]
+        self.roles = roles("log_lengthscale", indices, log_outputscale)
+        self.structure = (NAMES.get(self.profile, profile), *(tuple(columns.tolist()) for _, columns in self.groups))
+        # Each column, and the position of its log lengthscale.
+        self.columns = np.concatenate([columns for _, columns in self.groups])
+        self.column_indices = np.repeat(indices, [len(columns) for _, columns in self.groups])
+
+    @property
+    def loop(self):
+        number = number_of(self.profile)
+        return number if number is None else Leaf(number, self.columns, self.column_indices, -1, self.log_outputscale)
+
+    def lines(self, theta, a, b):
+        return self.radial_lines(self.profile, theta, a, b)
+
+    def radial_lines(self, profile: Profile, theta: np.ndarray, a: np.ndarray, b: np.ndarray) -> RadialLines:
+        """With another profile of the squared scaled distance."""
+        w, columns = np.exp(-theta[self.column_indices]), self.columns
+
+        def turn(direction):
+            return direction[..., columns] * w
+
+        return RadialLines(profile, np.exp(2 * theta[self.log_outputscale]), turn(a) - turn(b), turn)
+
+    def terms(self, theta, n_inputs):
+        turn = np.zeros((len(self.columns), n_inputs))
+        turn[np.arange(len(self.columns)), self.columns] = np.exp(-theta[self.column_indices])
+        return [Term(np.exp(2 * theta[self.log_outputscale]), (), (radial_spectrum(self.profile, turn),))]
+
+    def check_twice_differentiable(self):
+        check_profile(self.profile)

@@ -15,74 +15,6 @@ from pymc_active.kernels.spectra import Factor, Term, sigmoid
 _PRIOR_SDS, _PLACES = 2.5, 200
 
 
-class Step(Node):
-    """outputscale² s(x) s(x') with the sigmoid s(x) = 1 / (1 + exp(-(x - location) / width)) of one input.
-
-    Alone it is a change of level. A product with it begins where it rises, which makes change points.
-    """
-
-    def __init__(self, column: int, location: int, log_width: int, log_outputscale: int):
-        self.columns, self.location, self.log_width = np.array([column]), location, log_width
-        self.log_outputscale = log_outputscale
-        self.roles = {"log_width": log_width} | roles("location", [location], log_outputscale)
-        self.structure = ("STEP", (int(column),))
-        self.hidden = location
-
-    def factor(self, theta: np.ndarray) -> Factor:
-        """The sigmoid."""
-        return Factor(int(self.columns[0]), theta[self.location], np.exp(theta[self.log_width]))
-
-    @property
-    def loop(self):
-        return Leaf(STEP, self.columns, [self.location], self.log_width, self.log_outputscale)
-
-    def at(self, theta, X, Z=None):
-        return _StepAt(self, theta, X, Z)
-
-    def diagonal(self, theta, X):
-        s, derivatives = self.shape(theta, X)
-        variance = np.exp(2 * theta[self.log_outputscale])
-        value = variance * s * s
-        tangents = [(index, 2 * variance * s * d) for index, d in zip(self._free, derivatives, strict=True)]
-        return value, [(self.log_outputscale, 2 * value), *tangents]
-
-    def batch(self, thetas, pairs):
-        return _StepBatch(self, thetas, pairs)
-
-    def lines(self, theta, a, b):
-        return _StepLines(self, theta, a, b)
-
-    def terms(self, theta, n_inputs):
-        return [Term(np.exp(2 * theta[self.log_outputscale]), (self.factor(theta),))]
-
-    def hidden_grid(self, X, mean, sd):
-        """Places between neighbours among the data."""
-        x = np.unique(X[:, self.columns[0]])
-        between = (x[1:] + x[:-1]) / 2
-        between = between[np.abs(between - mean) < _PRIOR_SDS * sd]
-        if not len(between):
-            return np.array([mean])
-        return between[np.unique(np.linspace(0, len(between) - 1, _PLACES).round().astype(int))]
-
-    @property
-    def _free(self) -> tuple[int, int]:
-        return self.location, self.log_width
-
-    def shape(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, Sequence[np.ndarray]]:
-        """The sigmoid at the rows of X (m,), and its derivatives in location and log width."""
-        _, centre, width = self.factor(theta)
-        t = (X[:, self.columns[0]] - centre) / width
-        s, first, _ = sigmoid(t)
-        return s, (-first / width, -t * first)
-
-    def bends(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Second derivatives of the sigmoid in location, in location and log width, and in log width, (m,) each."""
-        _, centre, width = self.factor(theta)
-        t = (X[:, self.columns[0]] - centre) / width
-        _, first, second = sigmoid(t)
-        return second / width**2, (first + t * second) / width, t * (first + t * second)
-
-
 class _StepAt:
     def __init__(self, node: Step, theta: np.ndarray, X: np.ndarray, Z: np.ndarray | None):
         self.node, self.theta, self.X, self.Z = node, theta, X, X if Z is None else Z
@@ -159,3 +91,66 @@ class _StepLines:
         right = compose((*self.b, zero, zero), line(zero, None, in_t, order), order)
         left = {power: self.variance * value for power, value in left.items()}
         return multiply(left, right, order)
+
+
+class Step(Node):
+    """outputscale² s(x) s(x') with the sigmoid s(x) = 1 / (1 + exp(-(x - location) / width)) of one input.
+
+    Alone it is a change of level. A product with it begins where it rises, which makes change points.
+    """
+
+    evaluation = _StepAt
+    batch_evaluation = _StepBatch
+    line_evaluation = _StepLines
+
+    def __init__(self, column: int, location: int, log_width: int, log_outputscale: int):
+        self.columns, self.location, self.log_width = np.array([column]), location, log_width
+        self.log_outputscale = log_outputscale
+        self.roles = {"log_width": log_width} | roles("location", [location], log_outputscale)
+        self.structure = ("STEP", (int(column),))
+        self.hidden = location
+
+    def factor(self, theta: np.ndarray) -> Factor:
+        """The sigmoid."""
+        return Factor(int(self.columns[0]), theta[self.location], np.exp(theta[self.log_width]))
+
+    @property
+    def loop(self):
+        return Leaf(STEP, self.columns, [self.location], self.log_width, self.log_outputscale)
+
+    def diagonal(self, theta, X):
+        s, derivatives = self.shape(theta, X)
+        variance = np.exp(2 * theta[self.log_outputscale])
+        value = variance * s * s
+        tangents = [(index, 2 * variance * s * d) for index, d in zip(self._free, derivatives, strict=True)]
+        return value, [(self.log_outputscale, 2 * value), *tangents]
+
+    def terms(self, theta, n_inputs):
+        return [Term(np.exp(2 * theta[self.log_outputscale]), (self.factor(theta),))]
+
+    def hidden_grid(self, X, mean, sd):
+        """Places between neighbours among the data."""
+        x = np.unique(X[:, self.columns[0]])
+        between = (x[1:] + x[:-1]) / 2
+        between = between[np.abs(between - mean) < _PRIOR_SDS * sd]
+        if not len(between):
+            return np.array([mean])
+        return between[np.unique(np.linspace(0, len(between) - 1, _PLACES).round().astype(int))]
+
+    @property
+    def _free(self) -> tuple[int, int]:
+        return self.location, self.log_width
+
+    def shape(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        """The sigmoid at the rows of X (m,), and its derivatives in location and log width."""
+        _, centre, width = self.factor(theta)
+        t = (X[:, self.columns[0]] - centre) / width
+        s, first, _ = sigmoid(t)
+        return s, (-first / width, -t * first)
+
+    def bends(self, theta: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Second derivatives of the sigmoid in location, in location and log width, and in log width, (m,) each."""
+        _, centre, width = self.factor(theta)
+        t = (X[:, self.columns[0]] - centre) / width
+        _, first, second = sigmoid(t)
+        return second / width**2, (first + t * second) / width, t * (first + t * second)

@@ -27,11 +27,7 @@ from pymc_active.predictions.ensembles import is_of_processes
 from pymc_active.predictions.model_average import ModelAverage
 from pymc_active.predictions.predict import imagined
 from pymc_active.support.arguments import check_executor
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    ignoring,
-    warn_if,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, ignoring, warn_if
 
 # Models of lower probability are not verified.
 _UNLIKELY = 0.05
@@ -146,10 +142,7 @@ class Current:
             self.verified(progressbar)
 
     def scorer(self, pending: Sequence[Choice] | None = None) -> Scorer | None:
-        """The scorer of the criterion, None for random, if pending points, by default all, come out as predicted.
-
-        Once an experiment has failed, scores are weighed by the probability of success.
-        """
+        """The scorer of the criterion, None for random, if pending points, by default all, come out as predicted."""
         if self.run.criterion is None:
             return None
         pending = self.run.ledger.pending if pending is None else pending

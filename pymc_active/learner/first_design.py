@@ -125,11 +125,8 @@ class FirstDesign:
         return subject
 
     def choose(self, ledger: Ledger, rng: np.random.Generator) -> Choice:
-        """The first row of the design, or the candidate nearest to it, that no point asked or told stands for.
-
-        A point stands for the row nearest to it, so that the user's own points count. After the last row, points are
-        random.
-        """
+        """The first row of the design, or the candidate nearest to it, that no point asked or told stands for."""
+        # A point stands for the row nearest to it, so that the user's own points count.
         candidates, taken, rows = ledger.candidates, (ledger.tried, ledger.pending), self.rows.copy()
         for k, value in candidates.fixed.items():
             rows[:, k] = value

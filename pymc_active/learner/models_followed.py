@@ -27,12 +27,7 @@ from pymc_active.predictions.model_average import ModelAverage, Prior, check_dis
 from pymc_active.process.process import Process
 from pymc_active.support.arguments import kind_of
 from pymc_active.support.data import Data
-from pymc_active.support.user_warnings import (
-    DoubtfulFitWarning,
-    RunWarning,
-    ignoring,
-    warn_user,
-)
+from pymc_active.support.user_warnings import DoubtfulFitWarning, RunWarning, ignoring, warn_user
 from pymc_active.support.workers import Call
 
 # The label of a single model.

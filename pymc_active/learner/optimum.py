@@ -224,12 +224,9 @@ def find_optimum(recommended: Recommended, shown: Any, n_optima: int, seed: int,
 
 
 def regret_is_small(recommended: Recommended, epsilon: float, delta: float, seed: int, progressbar: bool) -> bool:
-    """Whether P(regret > epsilon) < delta, by a sequential test over paths, each of its own hyperparameters.
-
-    Paths are added until a Clopper-Pearson interval excludes delta, with the error spread over the rounds; if they do
-    not suffice, the answer is no. Source: Wilson (2024), Stopping Bayesian optimization with probabilistic regret
-    bounds, section 4.
-    """
+    """Whether P(regret > epsilon) < delta, by a sequential test over paths, each of its own hyperparameters."""
+    # Paths are added until a Clopper-Pearson interval excludes delta, with the error spread over the rounds; if they do
+    # not suffice, the answer is no: Wilson (2024), see :meth:`Learner.stop`, section 4.
     x, fit, domain, success, minimize = recommended
     rng, n_large, n = np.random.default_rng((seed, len(fit.y))), 0, 0
     if is_of_processes(fit):

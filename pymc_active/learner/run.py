@@ -32,7 +32,7 @@ from pymc_active.process.fit import METHODS as PROCESS_METHODS
 from pymc_active.process.process import Process
 from pymc_active.spaces.space import read_space
 from pymc_active.support.arguments import check_flags
-from pymc_active.support.data import Data
+from pymc_active.support.data import Data, OfData
 from pymc_active.support.tables import name_of_input
 from pymc_active.support.user_warnings import DataWarning, warn_if, warn_user
 
@@ -48,7 +48,7 @@ _WIDEST, _WIDER = 12.0, 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(OfData):
     """A run between two calls of its learner; told and corrected, it is another one. A file holds this value.
 
     ``criterion`` is None for random points; ``named`` is what makes it again, None if it is the user's own. ``subject``
@@ -80,16 +80,6 @@ class Run:
         for values in self.data:
             if values is not None:
                 values.setflags(write=False)
-
-    @property
-    def X(self) -> np.ndarray:
-        """Inputs told so far (n, D)."""
-        return self.data.X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs told so far (n,)."""
-        return self.data.y
 
     @property
     def searched(self) -> Fit | ModelAverage:

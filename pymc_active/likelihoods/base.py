@@ -65,9 +65,12 @@ class Likelihood(ABC):
 
     def read(self, y: Any, size: np.ndarray | None) -> None:
         """Raise a ValueError for outcomes (n,), or NaN for failures, that cannot be; ``size`` (n,) may be None."""
+        if self.is_real:
+            return
         y = np.asarray(y, float)
-        if ((y < 0) | (y != np.round(y))).any():
-            raise ValueError(f"outcomes of likelihood={self.name!r} are counts, 0, 1, 2, …; got {_strange(y)}")
+        if (strange := (y < 0) | (y != np.round(y))).any():
+            shown = ", ".join(f"{value:g}" for value in np.unique(y[strange])[:5])
+            raise ValueError(f"outcomes of likelihood={self.name!r} are counts, 0, 1, 2, …; got {shown}")
 
     @abstractmethod
     def tilted(
@@ -104,13 +107,13 @@ class Likelihood(ABC):
         """The parameters (S, 1), and what follows from them and the data."""
         return phi
 
-    @abstractmethod
     def rate(self, f: np.ndarray, phi: Phi) -> np.ndarray:
-        """The expected outcome of size one given f, which increases with it."""
+        """The expected outcome of size one given f, which increases with it: f itself, unless there is a link."""
+        return f
 
-    @abstractmethod
     def link(self, rate: Any, phi: Phi) -> np.ndarray:
         """The f of an expected outcome of size one; not finite for what that cannot be."""
+        return rate
 
     @abstractmethod
     def rate_moments(self, mean: Any, variance: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
@@ -242,8 +245,3 @@ def counts_between(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.nd
     values = np.floor((edges[:-1] + edges[1:] - 1) / 2)
     with np.errstate(divide="ignore"):
         return values, np.log(np.diff(edges, axis=0))
-
-
-def _strange(y: np.ndarray) -> str:
-    strange = np.unique(y[(y < 0) | (y != np.round(y))])
-    return ", ".join(f"{value:g}" for value in strange[:5])

@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, owens_t
 
-from pymc_active.likelihoods.base import LOG_2PI, LogConcave, Tilted, counts_between
+from pymc_active.likelihoods.base import LOG_2PI, Likelihood, LogConcave, Tilted, counts_between
 
 # A logit is so many times a probit.
 _LOGITS = 1.7
@@ -18,11 +18,6 @@ _LOGITS = 1.7
 _PLACES, _LAST = np.linspace(-6, 6, 49), 200.0
 _SHARES = np.exp(-0.5 * np.square(_PLACES))
 _SHARES /= _SHARES.sum()
-
-
-def _hazard(z: np.ndarray) -> np.ndarray:
-    """φ(z) / Φ(z)."""
-    return np.exp(-0.5 * (z * z + LOG_2PI) - log_ndtr(z))
 
 
 def _log_ways(y: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -113,6 +108,8 @@ class Bernoulli(Binomial):
     """Yes or no."""
 
     name, size_name = "bernoulli", None
+    # In closed form.
+    log_marginal = Likelihood.log_marginal
 
     @override
     def read(self, y, size):
@@ -127,12 +124,9 @@ class Bernoulli(Binomial):
             return super().tilted(mean, variance, y, size, phi, near, power)
         sign, root = 2 * y - 1, np.sqrt(1 + variance)
         z = sign * mean / root
-        hazard = _hazard(z)
+        # φ(z) / Φ(z).
+        hazard = np.exp(-0.5 * (z * z + LOG_2PI) - log_ndtr(z))
         return Tilted(log_ndtr(z), sign * hazard / root, hazard * (z + hazard) / (1 + variance))
-
-    @override
-    def log_marginal(self, y, mean, variance, size, phi):
-        return self.tilted(mean, variance, y, size, phi).log_z
 
     @override
     def pymc(self, name, f, size, variables, **keywords):

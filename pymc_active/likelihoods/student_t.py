@@ -33,10 +33,6 @@ class StudentT(Likelihood):
     worthless = 1e3
 
     @override
-    def read(self, y, size):
-        pass
-
-    @override
     def log_density(self, f, y, size, phi):
         nu = _nu(phi)
         return _log_height(phi) - 0.5 * (nu + 1) * np.log1p(np.square((y - f) * np.exp(-phi[0])) / nu)
@@ -62,14 +58,6 @@ class StudentT(Likelihood):
     @override
     def guess(self, y, size, phi):
         return y, self.noise(0.0, 0.0, size, phi)
-
-    @override
-    def rate(self, f, phi):
-        return f
-
-    @override
-    def link(self, rate, phi):
-        return rate
 
     @override
     def rate_moments(self, mean, variance, phi):

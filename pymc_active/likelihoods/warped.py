@@ -31,17 +31,9 @@ class Mapped(Likelihood):
 
     name, is_real, has_no_end = "normal", True, True
 
-    @override
-    def read(self, y, size):
-        pass
-
     def map(self, y: Any, phi: Phi) -> tuple[np.ndarray, np.ndarray]:
         """Mapped outcomes, and the log of the slope of the map."""
         return y, 0 * y
-
-    @override
-    def rate(self, f, phi):
-        return f
 
     @override
     def log_density(self, f, y, size, phi):

@@ -253,10 +253,8 @@ def dependent_inputs(X: np.ndarray) -> np.ndarray:
 
 
 def confounded(X: np.ndarray, inputs: Sequence) -> str | None:
-    """Advice on inputs (n, D) that never vary, that depend on each other exactly, or that vary together.
-
-    The last by the participation ratio of the eigenvalues of their correlations.
-    """
+    """Advice on inputs (n, D) that never vary, that depend on each other exactly, or that vary together."""
+    # The last by the participation ratio of the eigenvalues of their correlations.
     (n, D), varied = X.shape, np.ptp(X, axis=0) > 0
     if n < 2 or not varied.any():
         return None

@@ -10,7 +10,7 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
-from pymc_active.kernels.cov import STATIONARY, Embedding, check_kernel
+from pymc_active.kernels.cov import STATIONARY, Embedding
 from pymc_active.kernels.radial import PROFILES
 from pymc_active.kernels.stationary import Stationary
 from pymc_active.likelihoods.by_name import find_likelihood
@@ -139,7 +139,8 @@ class OneKernelGP(Blueprint):
     """A stationary kernel with an output scale."""
 
     def __init__(self, X: Any, y: Any, kernel: str, **common: Any):
-        check_kernel(kernel)
+        if kernel not in STATIONARY:
+            raise ValueError(f"unknown kernel {kernel!r}; the known ones are {', '.join(sorted(STATIONARY))}")
         self.profile = kernel
         super().__init__(X, y, **common)
 

@@ -141,10 +141,8 @@ def _factor(posterior: Posterior, theta: np.ndarray, extra_noise: float = 0.0) -
 
 
 def leave_one_out(posterior: Posterior, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Each observation given all others: means, sds and log densities (M, n); and the log likelihoods (M,) of all.
-
-    Sundararajan & Keerthi (2001); Rasmussen & Williams (2006), eqs. 5.10-5.12.
-    """
+    """Each observation given all others: means, sds and log densities (M, n); and the log likelihoods (M,) of all."""
+    # Sundararajan & Keerthi (2001); Rasmussen & Williams (2006), eqs. 5.10-5.12.
     posterior = posterior.of_each
     y, unit = posterior.y, float(posterior.y_map.scale)
     mean, sd, log_density = np.full((3, len(thetas), len(y)), np.nan)

@@ -127,7 +127,6 @@ class GPModel(Model):
         return int(np.clip(_USUAL * (_UP_TO / n) ** 2, _LEAST, _USUAL))
 
     def unconstrain(self, values: dict[str, np.ndarray]) -> np.ndarray:
-        """Theta (S, P) from draws of the free variables in your space, of shape (S, ...) each."""
         return self.make().unconstrain(values)
 
     def draw_prior(self, draws: int, random_seed: int) -> dict[str, np.ndarray]:
@@ -139,12 +138,6 @@ def check_is_gp(model: Any, what: str) -> None:
     """Raise a TypeError for a model that is no GP, where ``what`` only GPs have is asked for."""
     if isinstance(model, Model) and not isinstance(model, GPModel):
         raise TypeError(f"{what} for GP models only; this is a {model.description}")
-
-
-def check_is_normal(model: Any, what: str) -> None:
-    """Raise a ValueError for a model with another likelihood, where ``what`` only normal outcomes have is asked for."""
-    if getattr(model, "likelihood", None) is not None:
-        raise ValueError(f"{what} for normal outcomes only; this model has likelihood={model.likelihood.name!r}")
 
 
 def check_model(gpm: Any, function: str) -> None:

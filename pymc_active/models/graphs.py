@@ -103,11 +103,9 @@ class _Algebra:
 
 
 def _with_smooth_distances(expressions: list) -> list:
-    """The same values, with derivatives of squared distances as if PyMC had not cut these off at zero.
-
-    The distance of a point from itself is a rounding error, whose sign would decide whether there is a derivative. JAX
-    computes it more than once, with different signs, and the parts of the derivative do not cancel any more.
-    """
+    """The same values, with derivatives of squared distances as if PyMC had not cut these off at zero."""
+    # The distance of a point from itself is a rounding error, whose sign would decide whether there is a derivative.
+    # JAX computes it more than once, with different signs, and the parts of the derivative do not cancel any more.
     cut_off = {
         node.outputs[0]: node.inputs[0] + zero_grad(node.outputs[0] - node.inputs[0])
         for node in {v.owner for v in ancestors(expressions) if v.owner is not None}

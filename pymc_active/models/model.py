@@ -14,22 +14,15 @@ import pymc as pm
 from pymc_active.kernels.expressions import Expression
 from pymc_active.likelihoods.base import Likelihood
 from pymc_active.spaces.space import Space
-from pymc_active.support.data import Data
+from pymc_active.support.data import Data, OfData
 from pymc_active.support.summaries import Summarized
 from pymc_active.support.tables import read_error_bars
 
 
-class Model(Summarized, ABC):
-    """A PyMC model, its data, and its posterior over unconstrained parameters theta (P,).
+class Model(Summarized, OfData, ABC):
+    """A PyMC model, its data, and its posterior over unconstrained parameters theta (P,)."""
 
-    Attributes
-    ----------
-    name, description : str
-        Name of the outcome in ``model``; what the model is.
-    inputs : list
-        Names of the D inputs.
-    """
-
+    # Names of the outcome in ``model``, and of the D inputs.
     name: str
     inputs: list
     expression: Expression | None = None
@@ -64,7 +57,7 @@ class Model(Summarized, ABC):
 
     @property
     @abstractmethod
-    def data(self) -> Data:
+    def data(self) -> Data:  # type: ignore[override]
         """The current X (n, D), y (n,) and y_sd, (n,) or None, in your units; not writeable."""
 
     @abstractmethod
@@ -123,21 +116,6 @@ class Model(Summarized, ABC):
     def output(self) -> str:
         """What pictures and summaries call y: the name of the Series that a builder was given, else ``name``."""
         return self.label or self.name
-
-    @property
-    def X(self) -> np.ndarray:
-        """The current inputs (n, D), in your units."""
-        return self.data[0]
-
-    @property
-    def y(self) -> np.ndarray:
-        """The current outputs (n,), in your units."""
-        return self.data[1]
-
-    @property
-    def y_sd(self) -> np.ndarray | None:
-        """The known standard deviations of the current outputs (n,), in your units; None without."""
-        return self.data.y_sd
 
     @property
     def labels(self) -> list[str]:

@@ -110,11 +110,9 @@ def choose(
 
 
 def longer_run(gpm: GPModel, n_particles: int, rng: np.random.Generator, progressbar: bool = False) -> ParticleFit:
-    """What :func:`choose` makes of more particles, with annealed ones mixed in where it relies on searched modes.
-
-    Draws around modes do not show what their search has missed. With many points too few particles would be affordable:
-    then a new search, with more draws, is all.
-    """
+    """What :func:`choose` makes of more particles, with annealed ones mixed in where it relies on searched modes."""
+    # Draws around modes do not show what their search has missed. With many points too few particles would be
+    # affordable: then a new search, with more draws, is all.
     posterior = gpm.posterior()
     cost = _cost(gpm, posterior, 1) * (1 if posterior.is_array else _GRAPH)
     affordable, usual = min(n_particles, int(_BUDGET / cost)), gpm.n_particles(len(posterior.y))

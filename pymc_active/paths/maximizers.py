@@ -176,10 +176,8 @@ class _Climb:
             setattr(self, name, getattr(self, name)[rows])
 
     def search(self, rng: np.random.Generator) -> None:
-        """Take the best of random points nearer and nearer to the places, one of each path, in the order of paths.
-
-        Where paths are nowhere smooth, a climb ends at the nearest ripple.
-        """
+        """Take the best of random points nearer and nearer to the places, one of each path, in the order of paths."""
+        # Where paths are nowhere smooth, a climb ends at the nearest ripple.
         each = max(_RANDOM // len(self.Z), 1)
         for radius in _RADII:
             near = np.repeat(self.Z, each, axis=0)

@@ -50,7 +50,7 @@ class Moments(NamedTuple):
 
 
 class InputGradients(NamedTuple):
-    """Derivatives of latent predictions in the inputs, (m, D)."""
+    """Derivatives of latent predictions in the inputs, (m, D), or (S, m, D) of several."""
 
     mean: np.ndarray
     variance: np.ndarray

@@ -142,10 +142,9 @@ class ConditionedGP:
         return self.central_differences(self.noise_variance, X)
 
     def central_differences(self, function: Callable[[np.ndarray], np.ndarray], X: np.ndarray) -> np.ndarray:
-        """Derivatives (m, D, ...) of a function of the rows of X, to about ten digits of a gradient.
-
-        It is called once, with 2 D copies of X one after the other, since small calls cost more than their arithmetic.
-        """
+        """Derivatives (m, D, ...) of a function of the rows of X, to about ten digits of a gradient."""
+        # It is called once, with 2 D copies of X one after the other, since small calls cost more than their
+        # arithmetic.
         m, D = X.shape
         width = np.ptp(np.concatenate([self.X, X]), axis=0)
         steps = _STEP * np.where(width > 0, width, 1.0)

@@ -23,10 +23,8 @@ PLAIN_MEANS = {pm.gp.mean.Zero, pm.gp.mean.Constant, pm.gp.mean.Linear}
 
 
 def with_exact_distances(value):
-    """A copy of a covariance, or of a list that holds some, with squared distances from differences.
-
-    PyMC takes them from squares of the points, which cancel for inputs far from zero.
-    """
+    """A copy of a covariance, or of a list that holds some, with squared distances from differences."""
+    # PyMC takes them from squares of the points, which cancel for inputs far from zero.
     if isinstance(value, list | tuple) and any(isinstance(part, cov.BaseCovariance) for part in value):
         return type(value)([with_exact_distances(part) for part in value])
     if not isinstance(value, cov.BaseCovariance):

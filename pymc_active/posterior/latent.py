@@ -187,10 +187,8 @@ class LatentPosterior(Posterior):
         return factor
 
     def leave_one_out(self, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The function at each row given all others: means, variances, log densities (M, n); log likelihoods (M,).
-
-        Sites are found again without the row: others have adapted to it. With many points they are taken as they are.
-        """
+        """The function at each row given all others: means, variances, log densities (M, n); log likelihoods (M,)."""
+        # Sites are found again without the row: others have adapted to it. With many points they are taken as they are.
         full, n = self.full(thetas), len(self.y)
         unit, phi = float(self.y_map.scale), self.phi(full)
         K, _ = self._covariances(full)

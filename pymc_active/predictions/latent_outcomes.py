@@ -66,11 +66,6 @@ class LatentOutcomes:
         """Whether all members have the same likelihood."""
         return len({type(likelihood) for likelihood, _, _ in self.parts}) == 1
 
-    @property
-    def has_one_unit(self) -> bool:
-        """Whether the functions of all members have the same unit."""
-        return len({likelihood.has_unit for likelihood, _, _ in self.parts}) == 1
-
     def _each(self, of: Callable[[Any, Phi, slice], Any], axis: int = 1) -> np.ndarray:
         """What a function says of each likelihood with its parameters and rows, joined along the members."""
         return np.concatenate([of(*part) for part in self.parts], axis)

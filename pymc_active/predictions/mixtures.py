@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pymc_active.inference.ensemble import Ensemble, LocalGaussian
-from pymc_active.posterior.base import Moments, Posterior, State
+from pymc_active.posterior.base import InputGradients, Moments, Posterior, State
 from pymc_active.support.tables import blocks
 from pymc_active.support.threads import one_blas_thread
 
@@ -65,21 +65,13 @@ def _marginalize(moments: Moments, root: np.ndarray, method: str) -> PredictiveM
     return PredictiveMoments(moments.mean, variance, V, moments.noise_variance)
 
 
-class Gradients(NamedTuple):
-    """Derivatives in the inputs of mean, variance and plug-in (or conditional) variance: (m, D), or (S, m, D)."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    plug_in: np.ndarray
-
-
-def plug_in_gradients(gaussian: LocalGaussian, X_new: np.ndarray) -> tuple[PredictiveMoments, Gradients] | None:
+def plug_in_gradients(gaussian: LocalGaussian, X_new: np.ndarray) -> tuple[PredictiveMoments, InputGradients] | None:
     """:func:`marginal_moments` with the hyperparameters at the mode, and their derivatives in the inputs, if known."""
     derivatives = gaussian.posterior.moments_and_slopes(gaussian.state, X_new)
     if derivatives is None:
         return None
     moments, slopes = derivatives
-    return _marginalize(moments, gaussian.root, "map"), Gradients(slopes.mean, slopes.variance, slopes.variance)
+    return _marginalize(moments, gaussian.root, "map"), slopes
 
 
 def draw_moments(
@@ -134,7 +126,7 @@ def kept_states(posterior: Posterior, thetas: np.ndarray) -> list[State]:
 
 def draw_gradients(
     posterior: Posterior, thetas: np.ndarray, X_new: np.ndarray
-) -> tuple[PredictiveMoments, Gradients] | None:
+) -> tuple[PredictiveMoments, InputGradients] | None:
     """:func:`draw_moments` with derivatives in the inputs, (S, m, D) each; None if there are no formulas."""
     moments, inputs = [], []
     for state in _states(posterior, thetas):
@@ -142,10 +134,11 @@ def draw_gradients(
         if derivatives is None:
             return None
         moments.append(derivatives[0])
-        inputs.append(Gradients(derivatives[1].mean, derivatives[1].variance, derivatives[1].variance))
+        inputs.append(derivatives[1])
     variances = np.maximum([m.variance for m in moments], 0.0)
     means, noises = np.stack([m.mean for m in moments]), np.stack([m.noise_variance for m in moments])
-    return PredictiveMoments(means, variances, variances, noises), Gradients(*map(np.stack, zip(*inputs, strict=True)))
+    slopes = InputGradients(*map(np.stack, zip(*inputs, strict=True)))
+    return PredictiveMoments(means, variances, variances, noises), slopes
 
 
 class Mixture(NamedTuple):
@@ -176,11 +169,8 @@ def mixture(ensemble: Ensemble, X_new: np.ndarray) -> Mixture:
     return _joined(ensemble, moments)
 
 
-def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, Gradients] | None:
-    """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None without formulas for them.
-
-    There are none for the variances of the marginal GP, and for some models.
-    """
+def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, InputGradients] | None:
+    """:func:`mixture` with derivatives in the inputs, (S, m, D) each; None for a marginal GP and for some models."""
     moments, gradients = [], []
     for part in ensemble.parts:
         if part.local and part.rule != "map":
@@ -191,18 +181,15 @@ def mixture_gradients(ensemble: Ensemble, X_new: np.ndarray) -> tuple[Mixture, G
                 return None
             moments.append(derivatives[0])
             gradients.append([slope.reshape(-1, *X_new.shape) for slope in derivatives[1]])
-    mean, variance, plug_in = map(np.concatenate, zip(*gradients, strict=True))
-    return _joined(ensemble, moments), Gradients(mean, variance, _left(ensemble)[:, None, None] * plug_in)
+    return _joined(ensemble, moments), InputGradients(*map(np.concatenate, zip(*gradients, strict=True)))
 
 
 def _joined(ensemble: Ensemble, moments: list[PredictiveMoments]) -> Mixture:
-    owner = np.repeat([part.owner for part in ensemble.parts], [len(part.z) for part in ensemble.parts])
+    sizes = [len(part.z) for part in ensemble.parts]
     means, variances, plug_in, noises = map(np.vstack, zip(*moments, strict=True))
-    return Mixture(means, variances, _left(ensemble)[:, None] * plug_in, noises, ensemble.weights, owner)
-
-
-def _left(ensemble: Ensemble) -> np.ndarray:
-    """The variance left once a component and its hyperparameters are known, over the plug-in variance, (S,)."""
     # In a mixture the factor in eq. 19 of Garnett et al. remains even when the hyperparameters are known.
     factors = [4 / 3 if part.rule == "mgp" and not ensemble.is_gaussian else 1.0 for part in ensemble.parts]
-    return np.repeat(factors, [len(part.z) for part in ensemble.parts])
+    left = np.repeat(factors, sizes)[:, None] * plug_in
+    return Mixture(
+        means, variances, left, noises, ensemble.weights, np.repeat([p.owner for p in ensemble.parts], sizes)
+    )

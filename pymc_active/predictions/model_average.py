@@ -17,7 +17,7 @@ from pymc_active.laplace.like_terms import kernel_priors
 from pymc_active.models.gpmodel import GPModel
 from pymc_active.posterior.factor import NotPositiveDefiniteError
 from pymc_active.support.arguments import kind_of
-from pymc_active.support.data import Data
+from pymc_active.support.data import Data, OfData
 from pymc_active.support.summaries import Summarized, Summary
 from pymc_active.support.tables import read_numbers
 from pymc_active.support.user_warnings import DoubtfulFitWarning, warn_user
@@ -165,7 +165,7 @@ def prior_weights(prior: Any, labels: list) -> np.ndarray:
     return weights / weights.sum()
 
 
-class ModelAverage(Mapping[Any, Fit], Summarized):
+class ModelAverage(Mapping[Any, Fit], Summarized, OfData):
     """Fits of several models of the same data, with the models' posterior probabilities.
 
     A read-only mapping from labels to fits. ``predict`` and every criterion of ``pymc_active.active`` accept it in
@@ -223,17 +223,7 @@ class ModelAverage(Mapping[Any, Fit], Summarized):
         return self.best.gpm
 
     @property
-    def X(self) -> np.ndarray:
-        """Inputs of the fits, (n, D), in the user's units."""
-        return self.best.X
-
-    @property
-    def y(self) -> np.ndarray:
-        """Outputs of the fits, (n,), in the user's units."""
-        return self.best.y
-
-    @property
-    def data(self) -> Data:
+    def data(self) -> Data:  # type: ignore[override]
         """The data of the fits."""
         return self.best.data
 

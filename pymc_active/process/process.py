@@ -37,22 +37,9 @@ class Process(FreeVariables, Model):
     """A ``pm.Model`` whose outcome is to be measured at new values of its ``pm.Data``.
 
     The model is a copy, so that nothing of the user's is changed. X (n, D) has a column for each vector, and for each
-    column of a matrix, among the ``pm.Data`` that hold a value for each observation of the outcome.
-
-    Parameters
-    ----------
-    model : pm.Model
-    observed : str, optional
-        The variable to measure, if the model observes several, or does not observe it yet. Other observed variables
-        keep the values that they have. By default the first.
-
-    Attributes
-    ----------
-    name : str
-        The outcome.
-    inputs : list
-        Names of the D columns of X: of vectors their own, of matrices the coordinates of the columns or ``name[k]``;
-        of a single matrix without coordinates 0, 1, ...
+    column of a matrix, among the ``pm.Data`` that hold a value for each observation of the outcome. Its ``inputs`` are
+    called as the vectors, and as the coordinates of the columns or ``name[k]``; of a single matrix without coordinates
+    0, 1, ... The outcome is ``observed``, by default the first; other observed variables keep the values they have.
     """
 
     if_behind = "compare pm.sample_prior_predictive with the data and mend the priors, or pass method='nuts'"

@@ -155,13 +155,11 @@ class Bisection:
         return float(np.sqrt(noise * (1 / n + 1 / m)))
 
     def _difference(self, a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-        """Of f between two points, in size, and its standard error.
-
-        If repeats agree, a noise that is assumed all the same is a roughness of f, which they do not average out.
-        """
+        """Of f between two points, in size, and its standard error."""
         one, other = (float(np.nanmean(self._of(x))) for x in (a, b))
         if self._is_noisy:
             return abs(other - one), self._error(len(self._of(a)), len(self._of(b)))
+        # If repeats agree, a noise that is assumed all the same is a roughness of f, which they do not average out.
         return abs(other - one), max(self._rounding(max(abs(one), abs(other))), float(np.sqrt(2 * self._assumed)))
 
     # The search
@@ -324,11 +322,9 @@ class Bisection:
         return y[np.isfinite(y).all((1, 2))]
 
     def _share(self, values: list[list[float]]) -> tuple[float, float] | None:
-        """Part of the variance of f that differs between the ends of pairs, and two standard errors more.
-
-        Half of the squared difference at two random points is what the inputs in which they differ account for, in
-        total; at opposite corners it is more.
-        """
+        """Part of the variance of f that differs between the ends of pairs, and two standard errors more."""
+        # Half of the squared difference at two random points is what the inputs in which they differ account for, in
+        # total; at opposite corners it is more.
         y = self._fair(values)
         if not y.size:
             return None

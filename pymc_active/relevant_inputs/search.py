@@ -213,10 +213,7 @@ def hds(
 
 
 def _scales_of_model(model: GPModel | Fit) -> dict[str, Any]:
-    """Keywords of :func:`hds`, in the user's units: the scales at the highest mode or particle of a fit, and n_dims.
-
-    The signal variance is the mean prior variance over the data. A model is fitted first, without warnings.
-    """
+    """Keywords of :func:`hds`, in the user's units: the scales at the highest mode or particle of a fit, and n_dims."""
     if not isinstance(model, GPModel | Fit):
         raise TypeError(f"model must be a GPModel or a fit; got {type(model).__name__}")
     with ignoring(DoubtfulFitWarning):

@@ -15,7 +15,6 @@ from pymc_active.inference.fit import Fit
 from pymc_active.kernels.combined import Add, Multiply
 from pymc_active.kernels.expressions import numbered
 from pymc_active.kernels.node import Node
-from pymc_active.models.gpmodel import check_is_normal
 from pymc_active.posterior.array import KernelPosterior
 from pymc_active.predictions.model_average import check_one_fit
 from pymc_active.predictions.predict import predict
@@ -138,7 +137,10 @@ def decompose(
         search = fit.logarithm or fit
         fit, y_unit = search.best, "log y" if search.is_of_logarithm else y_unit
     check_one_fit(fit, "decompose")
-    check_is_normal(fit.gpm, "a function is decomposed")
+    if (likelihood := getattr(fit.gpm, "likelihood", None)) is not None:
+        raise ValueError(
+            f"a function is decomposed for normal outcomes only; this model has likelihood={likelihood.name!r}"
+        )
     posterior = fit.posterior
     if not isinstance(posterior, KernelPosterior):
         raise ValueError(

@@ -115,10 +115,8 @@ class FittedKernels:
         self.modes |= fits
 
     def sample(self) -> None:
-        """Sample the posteriors of the kernels that may matter, if that is cheap.
-
-        With many points the posterior is as narrow as Laplace has it.
-        """
+        """Sample the posteriors of the kernels that may matter, if that is cheap."""
+        # With many points the posterior is as narrow as Laplace has it.
         draws = int(_DRAWS * min(1.0, _UP_TO / len(self.y)) ** 2)
         if draws < _FEWEST_DRAWS:
             return
@@ -212,10 +210,8 @@ def scores_of(table: xr.Dataset) -> np.ndarray:
 
 
 def ranking(table: xr.Dataset) -> np.ndarray:
-    """Positions, the best first: doubtful fits behind sound ones that are at most ten nats worse, and failed ones last.
-
-    Without noise all good fits are doubtful, and what is sound explains nothing.
-    """
+    """Positions, the best first: doubtful fits behind sound ones that are at most ten nats worse, failed ones last."""
+    # Without noise all good fits are doubtful, and what is sound explains nothing.
     scores = np.nan_to_num(scores_of(table), nan=-np.inf, posinf=-np.inf)
     return np.lexsort(
         (table.doubtful.to_numpy(), FAR * table.doubtful.to_numpy() - scores, table.error.to_numpy() != "")

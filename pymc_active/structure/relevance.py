@@ -213,10 +213,8 @@ def embedding_draws(
     draws: int,
     random_seed: int | np.random.Generator | None,
 ) -> np.ndarray:
-    """Draws of R / lengthscale, (draws, d, D), each up to a rotation.
-
-    Unless R is large, a fit expanded at QR gives the same subspaces as a fit expanded at R.
-    """
+    """Draws of R / lengthscale, (draws, d, D), each up to a rotation."""
+    # Unless R is large, a fit expanded at QR gives the same subspaces as a fit expanded at R.
     gpm = _model_of(source, model)
     embedding_of(gpm)
     return gpm.embeddings(_thetas(gpm, source, draws, random_seed))

@@ -181,10 +181,7 @@ def sobol_indices(
 def _indices(
     f: Callable[[np.ndarray], Any], A: np.ndarray, B: np.ndarray, columns: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Indices (S, inputs) of functions and their variances (S,), f(X) being (S, N), from two samples (N, D).
-
-    ``columns`` are the columns of each input.
-    """
+    """Indices (S, inputs) and variances (S,) of functions, f(X) being (S, N), from samples (N, D) with such columns."""
 
     def values(X: np.ndarray) -> np.ndarray:
         return np.asarray(f(X)) - center

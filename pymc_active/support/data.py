@@ -51,3 +51,24 @@ class Data(NamedTuple):
             and np.array_equal(self.y, other.y)
             and np.array_equal(self.errors, other.errors)
         )
+
+
+class OfData:
+    """What holds data, and shows its parts."""
+
+    data: Data
+
+    @property
+    def X(self) -> np.ndarray:
+        """Inputs (n, D), in the user's units."""
+        return self.data.X
+
+    @property
+    def y(self) -> np.ndarray:
+        """Outputs (n,), in the user's units."""
+        return self.data.y
+
+    @property
+    def y_sd(self) -> np.ndarray | None:
+        """Known standard deviations of the outputs (n,), in the user's units; None without."""
+        return self.data.y_sd

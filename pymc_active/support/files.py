@@ -43,13 +43,11 @@ _ABANDONED = 3600
 
 
 class Contents(NamedTuple):
-    """What a file holds: datasets by the path of their group, such as ``"modes/0"``, and JSON values for the rest.
-
-    ``revision`` is the checksum of the file, as :func:`read` found it.
-    """
+    """What a file holds: datasets by the path of their group, such as ``"modes/0"``, and JSON values for the rest."""
 
     groups: Mapping[str, xr.Dataset]
     document: dict[str, Any]
+    # The checksum of the file, as :func:`read` found it.
     revision: str = ""
 
 

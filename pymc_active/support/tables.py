@@ -231,10 +231,7 @@ def with_index(values: Any) -> Any:
 
 
 def read_bounds(bounds: Any, width: int | None = None, inputs: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper ends (D,) of a box; a ValueError unless bounds are finite pairs low < high, ``width`` of them.
-
-    They may be a dict by the names of the ``inputs``, in any order.
-    """
+    """Lower and upper ends (D,) of ``width`` finite pairs low < high, or of a dict by ``inputs``; else a ValueError."""
     if (space := getattr(inputs, "space", None)) is not None and space.has_labels:
         raise ValueError("the model has a space with labels, and a box has none: pass a pool, as space.sample(1000)")
     names = inputs
@@ -325,10 +322,7 @@ def _as_text(names: Sequence) -> list[str]:
 
 
 def input_labels(X: Any, n_inputs: int, bounds: Any = None) -> list:
-    """Distinct names of the input columns: of a data frame or DataArray, else of ``bounds`` by name, or 0, 1, ...
-
-    Columns without names are in the order of the bounds.
-    """
+    """Distinct names of the input columns: of a table or DataArray, else of ``bounds`` in their order, or 0, 1, ..."""
     labels = _column_labels(X)
     if labels is None and isinstance(bounds, Mapping) and len(bounds) == n_inputs:
         # Numbers are positions, in any order.

@@ -15,11 +15,7 @@ _told: WeakSet[Executor] = WeakSet()
 
 
 class Call[Result]:
-    """One call in another process or thread, of a function without side effects.
-
-    If the executor is broken, say because a worker was killed, or shut down, it is made here, with one
-    RunWarning.
-    """
+    """One call elsewhere of a function without side effects; here, with one RunWarning, if the executor is broken."""
 
     def __init__(self, executor: Executor, function: Callable[..., Result], *arguments: Any):
         self._executor, self._function, self._arguments = executor, function, arguments

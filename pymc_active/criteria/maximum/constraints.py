@@ -44,19 +44,11 @@ class GPGivenMaxima:
     expectation propagation would count repeated signs several times.
 
     ``mixed``, ``boundary`` and ``moments`` are as in :func:`pes`; expectation propagation also serves where too few
-    draws are effective.
-
-    Parameters
-    ----------
-    derivatives : bool
-        Impose C1; not over a pool.
-    best : float
-        The observation that f(x*) exceeds, up to its noise (C2), in the kernel's units; -inf for none.
-    mixed_values : ndarray, shape (S, D (D - 1) / 2), optional
-        Mixed second derivatives of the paths for ``mixed="path"``: above the diagonal, row by row.
-    directions : ndarray, shape (D, S, D), optional
-        Orthonormal directions in which each maximum is free or not; by default the inputs. A slope of zero in a
-        direction that is not free means that nothing is known of it.
+    draws are effective. ``derivatives`` impose C1, not over a pool; f(x*) exceeds the observation ``best``, up to its
+    noise (C2), in the kernel's units, -inf for none. ``mixed_values`` (S, D (D - 1) / 2) are the mixed second
+    derivatives of the paths for ``mixed="path"``, above the diagonal, row by row; ``directions`` (D, S, D) orthonormal
+    ones in which each maximum is free or not, by default the inputs. A slope of zero in a direction that is not free
+    means that nothing is known of it.
     """
 
     def __init__(

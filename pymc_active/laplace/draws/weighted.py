@@ -50,11 +50,9 @@ class WeightedDraws(NamedTuple):
 
     @property
     def evidence(self) -> Evidence:
-        """The log evidence, nats; a ValueError if no weight is finite.
-
-        Proposals are not adapted to the weights: adapting them to few draws loses the tails, and the estimate is too
-        low in spite of a large effective sample size (Owen & Zhou 2000).
-        """
+        """The log evidence, nats; a ValueError if no weight is finite."""
+        # Proposals are not adapted to the weights: adapting them to few draws loses the tails, and the estimate is too
+        # low in spite of a large effective sample size (Owen & Zhou 2000).
         if not np.isfinite(self.log_weights).any():
             raise ValueError(
                 "the log posterior is not finite at any draw, because K + noise is never positive definite there. Give "

@@ -101,10 +101,8 @@ def _height(mode: Found) -> float:
 
 
 def _scanned_again(searcher: KernelSearcher, theta: np.ndarray) -> list[np.ndarray]:
-    """A mode with each period, or each place of a step, at its best other values.
-
-    A period that is wrong leaves a trend to others, and the right one shows once the trend is explained.
-    """
+    """A mode with each period, or each place of a step, at its best other values."""
+    # A period that is wrong leaves a trend to others, and the right one shows once the trend is explained.
     posterior = searcher.posterior
     starts = []
     for leaf in hidden_leaves(posterior):

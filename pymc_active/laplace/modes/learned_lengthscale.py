@@ -54,10 +54,8 @@ class GivenLengthscale:
         return theta
 
     def most_probable(self, mode: np.ndarray, modes_at: Callable[[float, list[np.ndarray]], list[Expansion]]) -> float:
-        """Log of the lengthscale with the highest Laplace evidence times prior; follows a mode theta (P,).
-
-        With other lengthscales than the mode's, the prior's mean, K may be singular.
-        """
+        """Log of the lengthscale with the highest Laplace evidence times prior; follows a mode theta (P,)."""
+        # With other lengthscales than the mode's, the prior's mean, K may be singular.
 
         def loss(u: float) -> float:
             value = self.mean + self.sd * u
