@@ -620,12 +620,11 @@ class Learner(Summarized):
     def recommend(self, *, fixed: Mapping[Any, Any] | None = None) -> Any:
         """The best point for the maximum, or the most probable model.
 
-        For ``learn="model"``, the label of the most probable model (see also :meth:`search`). For all others, since
-        parameters and functions are read from :attr:`fit`, the point
-        (1, D) of the pool or box with the largest posterior mean (the smallest with ``minimize=True``), averaged over
-        hyperparameter draws for ``learn="maximum"``, measured or not. After failures it is such a point with P(success)
-        of about 0.8 or more, or a measured one. :meth:`optimum` adds its uncertainty. A
-        :class:`~pymc_active.RunWarning` says when it is predicted to lie far above all that was measured.
+        For ``learn="model"``, the label of the most probable model (see also :meth:`search`). Otherwise, also where the
+        goal is read from :attr:`fit`, the point (1, D) of the pool or box with the largest posterior mean (the smallest
+        with ``minimize=True``), averaged over hyperparameter draws for ``learn="maximum"``, measured or not. After
+        failures it is such a point with P(success) of about 0.8 or more, or a measured one. :meth:`optimum` adds its
+        uncertainty. A :class:`~pymc_active.RunWarning` says when it is predicted far above all that was measured.
 
         ``fixed`` has values of inputs that are given, as for :meth:`ask`: the answer is the best point with these, such
         as the best recipe for the humidity measured today, ``recommend(fixed={"humidity": 47})``.
