@@ -23,12 +23,14 @@ from scipy.special import logsumexp, ndtri, xlogy
 
 from pymc_active.process.members import Members
 
-# Numbers of one array, and how far whole outcomes may be beyond the drawn ones, as a share of their range (guess).
-_BLOCK, _BEYOND = 2_000_000, 0.3
+# Numbers of one array, how far whole outcomes may be beyond the drawn ones, as a share of their range, and how many of
+# them take about as long as the outcomes of all particles, if all is not asked about (guesses).
+_BLOCK, _BEYOND, _FEW = 2_000_000, 0.3, 32
 # Powers of a density, sds of a kernel for the normal scores of targets, and shares of the prior. Of lines with noise of
 # 0.003 to 1 sds and 256 particles, bounds were within 0.02 nats of zero where nothing is learned, and for one target
 # 0.65 to 1 of the information elsewhere; without powers 0.4 to 1, with kernels of 0.25 sds alone at most 1.4 nats.
 _POWERS, _WIDTHS = (1.0, 0.1, 0.01), (1.0, 0.5, 0.25, 0.1, 0.04)
+_TYPE = np.float32  # Bounds need few digits.
 _SHARES = (0.0, 0.03, 0.1, 0.3, 0.6, 0.85)
 
 
@@ -50,7 +52,7 @@ class AllParameters:
 
     def _divergence(self, log: np.ndarray) -> np.ndarray:
         """Divergences (K, m) of the weights given each outcome from those before."""
-        q = self.weights[:, None] * _relative(log)
+        q = self.weights[:, None] * np.exp(_relative(log))
         total = q.sum(1, keepdims=True)
         # An outcome that is impossible under all tells nothing.
         q = np.where(total > 0, q / np.where(total > 0, total, 1.0), self.weights[:, None])
@@ -72,37 +74,37 @@ class Virtual:
     def of(cls, weights: np.ndarray, logs: Sequence[np.ndarray], which: np.ndarray) -> Virtual:
         """From log densities (S, S) of each particle's v, in rows, under each; repeats have equal numbers ``which``."""
         is_own = which[:, None] == which
-        density = np.stack([_relative(np.where(is_own, -np.inf, log)) for log in logs], axis=1)
+        density = np.stack([np.exp(_relative(np.where(is_own, -np.inf, log)), dtype=_TYPE) for log in logs], axis=1)
         mean = (density @ weights) / np.maximum((~is_own) @ weights, np.finfo(float).tiny)[:, None]
-        return cls(weights, density / np.where(mean > 0, mean, 1.0)[:, :, None], is_own)
+        return cls(weights, density / np.where(mean > 0, mean, 1.0)[:, :, None].astype(_TYPE), is_own)
 
     def of_values(self, log: np.ndarray) -> np.ndarray:
         """As of :class:`AllParameters`."""
         q = self.weights[:, None] * np.exp(log)
         others = np.maximum(np.tensordot(~self.is_own, q, (1, 1)), np.finfo(float).tiny)
-        given = np.tensordot(self.ratios, q, (2, 1)) / others[:, None]
+        given = np.tensordot(self.ratios, q.astype(_TYPE), (2, 1)) / others[:, None]
         return _bound(given, q.swapaxes(0, 1)[:, None])[0]
 
     def of_draws(self, log: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As of :class:`AllParameters`."""
-        log, given = np.where(self.is_own[:, :, None], -np.inf, log), []
+        log, given = _relative(np.where(self.is_own[:, :, None], -np.inf, log)).astype(_TYPE), []
         for power in _POWERS:
-            q = self.weights[:, None] * _relative(power * log)
-            given.append(self.ratios @ q / np.maximum(q.sum(1, keepdims=True), np.finfo(float).tiny))
+            q = self.weights[:, None].astype(_TYPE) * np.exp(_TYPE(power) * log)
+            given.append(self.ratios @ q / np.maximum(q.sum(1, keepdims=True), np.finfo(_TYPE).tiny))
         return _bound(np.concatenate(given, axis=1)[:, :, None], self.weights[:, None, None, None])
 
 
 def _relative(log: np.ndarray) -> np.ndarray:
-    """Densities (K, S, ...) relative to the largest of each outcome."""
+    """Log densities (K, S, ...) relative to the largest of each outcome."""
     top = log.max(1, keepdims=True)
-    return np.exp(log - np.where(np.isfinite(top), top, 0.0))
+    return log - np.where(np.isfinite(top), top, 0.0)
 
 
 def _bound(ratios: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean of the log of ratios (S, R, V, m), mixed with some of one, in the best of R ways; its standard error."""
     best, error = np.zeros((2, ratios.shape[3]))
     for share in _SHARES:
-        gains = np.log(np.maximum((1 - share) * ratios + share, 1e-300))
+        gains = np.log(np.maximum((1 - share) * ratios + share, 1e-30))
         values = (weights * gains).sum((0, 2))
         errors = np.sqrt(np.square(weights * (gains - values[:, None])).sum((0, 2)))
         way = values.argmax(0)[None]
@@ -178,7 +180,7 @@ class Information:
         Y = members.draw(X, shift)
         # A censored outcome may be whole in all draws, and is not a count.
         is_count = self.pending is None and all(process.is_whole for process in members.processes)
-        values, few = _possible(Y)
+        values, few = _possible(Y, len(Y) if isinstance(self.quantity, AllParameters) else _FEW)
         if is_count and few.any():
             value, error = np.empty((2, len(X)))
             value[few] = self.quantity.of_values(members.log_densities(values[:, few], X[few]))
@@ -197,13 +199,12 @@ class Information:
         return value - before, error
 
 
-def _possible(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _possible(Y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """All values (K, m) that whole outcomes drawn (S, m) may have, and at which candidates (m,) these are few."""
     low, high = Y.min(0), Y.max(0)
     beyond = np.ceil(_BEYOND * (high - low)) + 2
     counts = np.where((np.round(Y) == Y).all(0), high - low + 2 * beyond + 1, np.inf)
-    # No more than would be drawn.
-    few = counts <= len(Y)
+    few = counts <= most
     n = int(counts[few].max(initial=0))
     return low - beyond + np.arange(n)[:, None], few
 
