@@ -149,4 +149,4 @@ def report(records):
 if __name__ == "__main__":
     small = {(ROW, m, 0): partial(record, ROW, m, 0, 6) for m in ("pes", "ei", "es", "random")}
     keys = [key for key in every([ROW], (*FAST, *SLOW), REPEATS) if key[1] in FAST or key[2] < SLOW_REPEATS]
-    main(__doc__, keys, record, report, small)
+    main(__doc__, keys, record, report, small, peers=PEERS)
