@@ -202,7 +202,8 @@ def test_labels_tell_about_a_target_what_a_sum_over_a_grid_says():
     given = stats.norm.cdf(2 * z[:, 0] / np.sqrt(2))
     expected = stats.entropy([0.5, 0.5]) - stats.entropy([given, 1 - given], axis=0).mean()
     quantity = of_targets(np.full(512, 1 / 512), z[:, :1])
-    assert_allclose(quantity.of_values(log), expected, atol=0.02)
+    # A kernel of a quarter of a sd blurs the target a little.
+    assert_allclose(quantity.of_values(log), expected, atol=0.04)
     drawn = (np.random.default_rng(0).random(512) < p).astype(int)
     found, error = quantity.of_draws(log[drawn])
     assert_allclose(found, expected, atol=3 * error[0])

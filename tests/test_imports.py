@@ -54,7 +54,7 @@ BUDGETS = {
     "inference": 820,
     "laplace": 2330,
     "particles": 1120,
-    "process": 1680,
+    "process": 1700,
     "predictions": 1220,
     "paths": 910,
     "structure": 1640,
