@@ -38,8 +38,8 @@ class Process(FreeVariables, Model):
 
     The model is a copy, so that nothing of the user's is changed. X (n, D) has a column for each vector, and for each
     column of a matrix, among the ``pm.Data`` that hold a value for each observation of the outcome. Its ``inputs`` are
-    called as the vectors, and as the coordinates of the columns or ``name[k]``; of a single matrix without coordinates
-    0, 1, ... The outcome is ``observed``, by default the first; other observed variables keep the values they have.
+    called as the vectors, and as the coordinates of the columns or else ``name[k]``. The outcome is ``observed``, by
+    default the first; other observed variables keep the values they have.
     """
 
     if_behind = "compare pm.sample_prior_predictive with the data and mend the priors, or pass method='nuts'"
