@@ -952,3 +952,21 @@ def test_a_recommendation_far_above_the_counts_of_exposures_says_so():
     with pytest.warns(pma.RunWarning, match="above the best point measured"):
         learner.recommend()
     assert y.max() > 100
+
+
+@pytest.mark.parametrize("log_nu", [20.0, 39.0, 600.0])
+def test_a_student_t_with_endless_degrees_of_freedom_is_normal(log_nu):
+    """Where differences of logs of Gamma functions would be rounding errors of hundreds of nats."""
+    phi, mean, variance, y = (
+        [np.full((3, 1), -1.0), np.full((3, 1), log_nu)],
+        np.zeros((3, 1)),
+        np.full((3, 1), 0.5),
+        0.7,
+    )
+    likelihood, sd = LIKELIHOODS["student_t"](), np.exp(-1.0)
+    found = likelihood.tilted(mean, variance, y, 1.0, phi)
+    expected = stats.norm.logpdf(y, 0, np.sqrt(0.5 + sd**2))
+    assert_allclose(found.log_z, expected, atol=1e-5)
+    assert_allclose(likelihood.log_marginal(y, mean, variance, 1.0, phi), expected, atol=1e-3)
+    assert_allclose(likelihood.log_density(mean, y, 1.0, phi), stats.norm.logpdf(y, 0, sd), atol=1e-5)
+    assert_allclose(found.in_phi[1], 0, atol=1e-5)

@@ -16,6 +16,7 @@ _NODES, _FEW, _FALL = 32, 14, 14.0
 _NONE = 1e-4
 # Outcomes in a sum over them, and the probability of those beyond the last.
 _VALUES, _TAIL = 48, 1e-4
+_MOST = 14.0  # Log of degrees of freedom beyond which it is normal to about a millionth of a nat.
 
 
 class StudentT(Likelihood):
@@ -48,7 +49,7 @@ class StudentT(Likelihood):
         in_spread = 0.5 * (share * (1 - spread / width + spread * np.square(first))).sum(-1)
         in_a = (share * u).sum(-1) - digamma(a)
         in_nu = 0.5 * nu * (digamma((nu + 1) / 2) - digamma(nu / 2)) - 0.5 + 0.5 * nu * in_a
-        in_phi = (2 * in_spread - power, (power * in_nu + in_spread) * np.exp(phi[1]) / nu)
+        in_phi = (2 * in_spread - power, (power * in_nu + in_spread) * _above_2(phi) / nu)
         return Tilted(log_z, slope, bend, in_phi, _log_height(phi) + 0.5 * (nu + 1) * in_a)
 
     @override
@@ -116,13 +117,19 @@ class StudentT(Likelihood):
         total = share.sum(-1)
         log_z = power * _log_height(phi) - gammaln(a) + np.log(total * h) + highest[..., 0]
         share /= total[..., None]
-        u[..., 0] -= h / np.expm1(a * h)
+        u[..., 0] -= h / np.expm1(np.minimum(a * h, 700.0))
         return log_z, share, u, (spread, width, away)
 
 
 def _nu(phi: Phi) -> np.ndarray:
     """Degrees of freedom."""
-    return 2 + np.exp(phi[1])
+    return 2 + _above_2(phi)
+
+
+def _above_2(phi: Phi) -> np.ndarray:
+    """Of these, above 2."""
+    # With more it is as normal, and differences of logs of Gamma functions would be rounding errors.
+    return np.exp(np.minimum(phi[1], _MOST))
 
 
 def _reach(a: Any) -> Any:
